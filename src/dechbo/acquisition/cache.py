@@ -1,0 +1,101 @@
+"""Tables that grow: what one more observation changes when model and candidates stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dtrsm
+
+from dechbo.acquisition.solves import candidate_rows, factor_covariances
+from dechbo.gp import AdditivePosterior
+from dechbo.tables import table_starts
+
+Array = NDArray[np.float64]
+
+
+class TableCache:
+    """V_I of all factors for one model and one set of candidates, grown by a row per new observation.
+
+    A new observation x_n with last row l of L adds the row v = (k(x_n) - l^T V) / L_nn, so that tables cost a
+    matrix–vector product in place of triangular solves. Nothing is kept beyond ``memory_limit`` bytes, and pending
+    points never enter: their rows are used and forgotten.
+    """
+
+    def __init__(self, *, memory_limit: int = 2**30) -> None:
+        self.memory_limit = memory_limit
+        self._posterior: AdditivePosterior | None = None
+        self._candidates: list[Array] = []
+        self._V = np.empty((0, 0))
+        self._squares = np.empty(0)
+
+    def prepare(self, posterior: AdditivePosterior, candidates: Sequence[Array]) -> bool:
+        """Hold the solves of all observed rows; False if that would not fit in memory."""
+        sizes = np.array([len(values) for values in candidates], dtype=np.int64)
+        cells = int(table_starts(posterior.gp.graph, sizes)[-1])
+        observed = len(posterior.X) - posterior.pending
+        if 8 * cells * observed * 5 // 4 > self.memory_limit:
+            self._posterior = None
+            return False
+        if not self._extends(posterior, candidates, observed):
+            self._rebuild(posterior, candidates, cells, observed)
+        assert self._posterior is not None
+        held = len(self._posterior.X) - self._posterior.pending
+        if observed > held:
+            fresh = self._covariances(posterior, held)
+            if observed > len(self._V):
+                self._V = np.concatenate([self._V[:held], np.empty((max(8, observed // 4), cells))])
+            for n in range(held, observed):
+                self._V[n] = self._next_row(posterior, fresh[n - held], self._V[:n], n)
+                self._squares += self._V[n] ** 2
+        self._posterior = posterior
+        return True
+
+    def moments(self, posterior: AdditivePosterior) -> tuple[Array, Array]:
+        """V^T z and |V|^2 of every cell, pending rows included."""
+        z = posterior.L.T @ posterior.alpha
+        observed = len(posterior.X) - posterior.pending
+        V, squares = self._V[:observed], self._squares.copy()
+        means: Array = z[:observed] @ V
+        if posterior.pending:
+            for row, n in zip(self._covariances(posterior, observed), range(observed, len(z)), strict=True):
+                v = self._next_row(posterior, row, V, n)
+                V = np.concatenate([V, v[None]])
+                squares += v**2
+                means += z[n] * v
+        return means, squares
+
+    def _extends(self, posterior: AdditivePosterior, candidates: Sequence[Array], observed: int) -> bool:
+        old = self._posterior
+        if old is None or old.gp is not posterior.gp:
+            return False
+        held = len(old.X) - old.pending
+        return (
+            held <= observed
+            and np.array_equal(old.X[:held], posterior.X[:held])
+            and np.allclose(old.L[:held, :held], posterior.L[:held, :held], rtol=1e-9, atol=1e-12)
+            and all(map(np.array_equal, self._candidates, candidates))
+        )
+
+    def _rebuild(self, posterior: AdditivePosterior, candidates: Sequence[Array], cells: int, observed: int) -> None:
+        self._posterior, self._candidates = posterior, list(candidates)
+        L = np.asfortranarray(posterior.L[:observed, :observed])
+        self._V = np.empty((observed + max(8, observed // 4), cells))
+        self._V[:observed] = self._covariances(posterior, 0)[:observed]
+        self._squares = np.zeros(cells)
+        for start in range(0, cells, 1024):
+            part = np.ascontiguousarray(self._V[:observed, start : start + 1024])
+            solved = dtrsm(1.0, L, part.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+            self._V[:observed, start : start + 1024] = solved
+            self._squares[start : start + 1024] = np.einsum("pc,pc->c", solved, solved)
+
+    def _covariances(self, posterior: AdditivePosterior, first: int) -> Array:
+        rows = candidate_rows(posterior, self._candidates, first)
+        factors = range(len(posterior.gp.graph.scopes))
+        return np.concatenate([factor_covariances(posterior, rows, k) for k in factors], axis=1)
+
+    @staticmethod
+    def _next_row(posterior: AdditivePosterior, covariance: Array, V: Array, n: int) -> Array:
+        row: Array = (covariance - posterior.L[n, :n] @ V) / posterior.L[n, n]
+        return row

@@ -1,0 +1,62 @@
+"""The acquisition between the grid points: phi(x) = sum_I mu_I(x_I) + sqrt(beta) sigma_I(x_I), and its gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from dechbo.gp import AdditivePosterior
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Acquisition:
+    """phi at points that need not lie on a grid, with its gradient."""
+
+    posterior: AdditivePosterior
+    beta: float
+
+    def values(self, points: Array) -> Array:
+        """phi at ``points`` (n, d)."""
+        total = np.zeros(len(points))
+        for k, scope in enumerate(self.posterior.gp.graph.scopes):
+            mean, deviation = self.posterior.factor(k, points[:, scope])
+            total += mean + np.sqrt(self.beta) * deviation
+        return total
+
+    def components(self, point: Array) -> tuple[Array, Array]:
+        """mu_I and sigma_I of every factor at one point, two (|U|,) arrays."""
+        rows, _, _ = self.posterior.covariances(point)
+        mean, deviation, _ = self._moments(rows)
+        return mean, deviation
+
+    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
+        """phi and dphi/dx_i = sum_{I with i} (alpha - sqrt(beta) / sigma_I K^-1 k_I)^T dk_I/dx_i; 0 for categories."""
+        posterior = self.posterior
+        graph, variances = posterior.gp.graph, posterior.gp.hyperparameters.variances
+        rows, values, slopes = posterior.covariances(point)
+        mean, deviation, V = self._moments(rows)
+        root = np.sqrt(self.beta)
+        solved = solve_triangular(posterior.L, V, lower=True, trans=1, check_finite=False).T
+        # where a deviation vanishes its slope is taken as 0: phi has a kink there, and any descent stops on it
+        rates = np.divide(root, deviation, out=np.zeros_like(deviation), where=deviation > 1e-9)
+        weights = posterior.alpha - rates[:, None] * solved
+        gradient = np.zeros(graph.dim)
+        for factors, scopes in graph.by_size:
+            scaled = weights[factors] * variances[factors][:, None]
+            for axis in range(scopes.shape[1]):
+                product = scaled * slopes[scopes[:, axis]]
+                for other in range(scopes.shape[1]):
+                    if other != axis:
+                        product *= values[scopes[:, other]]
+                np.add.at(gradient, scopes[:, axis], product.sum(axis=1))
+        return float(mean.sum() + root * deviation.sum()), gradient
+
+    def _moments(self, rows: Array) -> tuple[Array, Array, Array]:
+        V = solve_triangular(self.posterior.L, rows.T, lower=True, check_finite=False)
+        variance = self.posterior.gp.hyperparameters.variances - np.einsum("pk,pk->k", V, V)
+        return rows @ self.posterior.alpha, np.sqrt(np.maximum(variance, 0.0)), V

@@ -1,0 +1,1 @@
+"""Problems that know their optimum."""

@@ -1,0 +1,22 @@
+"""How dechbo compiles its inner loops: Numba, cached on disk, without the interpreter lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Reassociation lets LLVM vectorise sums and maxima; infinities keep their meaning (forbidden cells are -inf).
+_FAST = {"reassoc", "nsz", "contract", "arcp", "nnan"}
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile at the first call (never at import), keep the machine code beside the source file.
+
+    The loops assume that no NaN reaches them: inputs are checked where they enter the package.
+    """
+    return cast(Callable[P, R], numba.njit(cache=True, nogil=True, fastmath=_FAST)(function))

@@ -1,0 +1,70 @@
+"""Engines: from a model and candidates to the maximum of the acquisition on their grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.acquisition import TableCache, ucb_tables
+from dechbo.gp import AdditiveGP
+from dechbo.maxsum import Maximizer, Maximum, MaxSum
+from dechbo.observations import Observations
+
+Array = NDArray[np.float64]
+
+
+class Engine(Protocol):
+    """Where the tables are built and maximised: here, or on a cluster that never has them in one place."""
+
+    def suggest(
+        self,
+        gp: AdditiveGP,
+        data: Observations,
+        beta: float,
+        candidates: Sequence[Array],
+        *,
+        pending: Array | None = None,
+        recurring: bool = False,
+    ) -> Maximum:
+        """Maximise sum_I phi_I over the grid of ``candidates``, one array of coordinates per variable.
+
+        ``pending`` points (m, d) narrow the deviations; ``recurring`` says that the same candidates will come back
+        with more data, so that work on them is worth keeping.
+        """
+        ...
+
+    def prepare(self, gp: AdditiveGP, data: Observations, candidates: Sequence[Array]) -> None:
+        """Bring what is kept for recurring candidates to where ``suggest`` would have brought it."""
+        ...
+
+
+class LocalEngine:
+    """All tables in this process; solves of recurring candidates are kept up to ``memory_limit`` bytes."""
+
+    def __init__(self, maximizer: Maximizer | None = None, *, memory_limit: int = 2**30) -> None:
+        self.maximizer: Maximizer = MaxSum() if maximizer is None else maximizer
+        self._cache = TableCache(memory_limit=memory_limit)
+
+    def suggest(
+        self,
+        gp: AdditiveGP,
+        data: Observations,
+        beta: float,
+        candidates: Sequence[Array],
+        *,
+        pending: Array | None = None,
+        recurring: bool = False,
+    ) -> Maximum:
+        """Build all tables, and maximise them here."""
+        posterior = gp.condition(data)
+        if pending is not None:
+            posterior = posterior.with_pending(pending)
+        cache = self._cache if recurring else None
+        return self.maximizer.maximize(ucb_tables(posterior, candidates, beta, cache=cache))
+
+    def prepare(self, gp: AdditiveGP, data: Observations, candidates: Sequence[Array]) -> None:
+        """Grow the kept solves by the new observations."""
+        self._cache.prepare(gp.condition(data), candidates)

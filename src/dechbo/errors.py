@@ -1,0 +1,43 @@
+"""Every error that dechbo raises on bad input: what was expected, what came, what to do."""
+
+from __future__ import annotations
+
+
+class DechboError(Exception):
+    """Base of all errors raised on purpose; catch it to catch them all."""
+
+
+class SpaceError(DechboError, ValueError):
+    """A search space, or one of its parameters, is not well formed."""
+
+
+class ParameterError(DechboError, ValueError):
+    """A point given by the user does not lie in the space (name, type or range)."""
+
+
+class ScopeError(DechboError, ValueError):
+    """A factor graph is not well formed."""
+
+
+class TableError(DechboError, ValueError):
+    """Factor tables do not fit their graph, or hold values that cannot be maximised."""
+
+
+class DataError(DechboError, ValueError):
+    """Observations or hyperparameters have the wrong shape or values."""
+
+
+class OptionError(DechboError, ValueError):
+    """An option has a value that means nothing here."""
+
+
+class SpaceExhausted(DechboError, RuntimeError):
+    """Every point of a finite space has been suggested or told already."""
+
+
+class NoObservations(DechboError, RuntimeError):
+    """The answer needs at least one successful evaluation."""
+
+
+class StudyFileError(DechboError, ValueError):
+    """A saved run cannot be written or read."""

@@ -1,0 +1,6 @@
+"""Gaussian processes that are sums of factors: kernels, posterior, evidence, fit."""
+
+from dechbo.gp.additive import AdditiveGP, AdditivePosterior, Hyperparameters
+from dechbo.gp.fit import fit
+
+__all__ = ["AdditiveGP", "AdditivePosterior", "Hyperparameters", "fit"]

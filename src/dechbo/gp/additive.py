@@ -1,0 +1,209 @@
+"""The additive Gaussian process: f = sum_I f_I, each f_I an independent GP (Assumptions 1 and 2).
+
+Notation: K = sum_I K_I, the Gram matrix; L L^T = K + noise; alpha = (K + noise)^-1 y; z = L^T alpha;
+k_I(x) = (cov(f_I(x), f(x_p)))_p. Equation (1):  mu_I = k_I^T alpha,  sigma_I^2 = s_I - |L^-1 k_I|^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from dechbo.errors import DataError
+from dechbo.gp.gram import contraction, gram
+from dechbo.gp.kernels import KERNELS, correlation_rows, correlations, kernel_codes
+from dechbo.graph import FactorGraph
+from dechbo.observations import Observations
+
+Array = NDArray[np.float64]
+
+_JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperparameters:
+    """One lengthscale per variable (shared by all factors that see it), one variance per factor, the noise variance."""
+
+    lengthscales: Array
+    variances: Array
+    noise: float
+
+    def __post_init__(self) -> None:
+        lengthscales = np.array(self.lengthscales, dtype=np.float64)
+        variances = np.array(self.variances, dtype=np.float64)
+        if lengthscales.ndim != 1 or variances.ndim != 1:
+            raise DataError(
+                f"expected one lengthscale per variable and one variance per factor, "
+                f"got shapes {lengthscales.shape} and {variances.shape}"
+            )
+        if not ((lengthscales > 0).all() and np.isfinite(lengthscales).all()):
+            raise DataError(f"lengthscales need to be positive and finite, got {lengthscales}")
+        if not ((variances >= 0).all() and np.isfinite(variances).all()):
+            raise DataError(f"variances need to be at least 0 and finite, got {variances}")
+        if not (np.isfinite(self.noise) and self.noise >= 0):
+            raise DataError(f"noise is a variance, at least 0, got {self.noise}")
+        object.__setattr__(self, "lengthscales", lengthscales)
+        object.__setattr__(self, "variances", variances)
+        object.__setattr__(self, "noise", float(self.noise))
+
+
+class AdditiveGP:
+    """A factor graph with its hyperparameters; immutable.
+
+    ``kernel`` is one name for all variables or one name for each ("matern52", "se", "categorical").
+    """
+
+    def __init__(
+        self, graph: FactorGraph, hyperparameters: Hyperparameters, *, kernel: str | Sequence[str] = "matern52"
+    ) -> None:
+        if len(hyperparameters.lengthscales) != graph.dim or len(hyperparameters.variances) != len(graph.scopes):
+            raise DataError(
+                f"the graph has {graph.dim} variables and {len(graph.scopes)} factors, got "
+                f"{len(hyperparameters.lengthscales)} lengthscales and {len(hyperparameters.variances)} variances"
+            )
+        self.graph = graph
+        self.hyperparameters = hyperparameters
+        self.codes = kernel_codes(kernel, graph.dim)
+        self._latest: tuple[Observations, AdditivePosterior] | None = None
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernel of each variable."""
+        return tuple(KERNELS[code] for code in self.codes)
+
+    def gram(self, X: Array) -> Array:
+        """K = sum_I K_I at the points X, without noise."""
+        theta = self.hyperparameters
+        return gram(self.graph, X, self.codes, theta.lengthscales, theta.variances)
+
+    def condition(self, data: Observations) -> AdditivePosterior:
+        """The posterior given ``data``: one Cholesky factorisation, remembered for the same ``data`` object."""
+        if self._latest is not None and self._latest[0] is data:
+            return self._latest[1]
+        self._check(data)
+        L, jitter = cholesky(self.gram(data.X), self.hyperparameters.noise + data.noise)
+        z = solve_triangular(L, data.y, lower=True, check_finite=False)
+        alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
+        posterior = AdditivePosterior(self, data.X, L, alpha, jitter)
+        self._latest = (data, posterior)
+        return posterior
+
+    def log_evidence(self, data: Observations) -> float:
+        """log p(y | X) = -|L^-1 y|^2 / 2 - sum log L_pp - n/2 log 2 pi: the whole sum, never divided by n."""
+        self._check(data)
+        L, _ = cholesky(self.gram(data.X), self.hyperparameters.noise + data.noise)
+        return _log_evidence(L, solve_triangular(L, data.y, lower=True, check_finite=False))
+
+    def log_evidence_gradient(self, data: Observations) -> tuple[float, Array]:
+        """The evidence, and its gradient in (log lengthscales, log variances, log noise).
+
+        d/dtheta = sum M o dK/dtheta / 2,  M = alpha alpha^T - (K + noise)^-1.
+        """
+        self._check(data)
+        theta = self.hyperparameters
+        L, _ = cholesky(self.gram(data.X), theta.noise + data.noise)
+        z = solve_triangular(L, data.y, lower=True, check_finite=False)
+        alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
+        inverse, _ = dpotri(L, lower=1)
+        M = np.outer(alpha, alpha) - np.where(np.tri(len(L), dtype=bool), inverse, inverse.T)
+        lengths, variances = contraction(self.graph, data.X, self.codes, theta.lengthscales, theta.variances, M)
+        noise = 0.5 * np.trace(M) * theta.noise
+        return _log_evidence(L, z), np.concatenate([lengths, variances * theta.variances, [noise]])
+
+    def _check(self, data: Observations) -> None:
+        if data.dim != self.graph.dim:
+            raise DataError(f"the model has {self.graph.dim} variables, the observations have {data.dim}")
+        if len(data) == 0:
+            raise DataError("the model needs at least one observation")
+
+
+@dataclass(frozen=True, eq=False)
+class AdditivePosterior:
+    """All factors given the data: built whole by ``AdditiveGP.condition``.
+
+    ``jitter`` is what had to be added to the diagonal before K factorised (0 as a rule).
+    """
+
+    gp: AdditiveGP
+    X: Array  # (n, d): where observed, and where pending
+    L: Array  # (n, n)
+    alpha: Array  # (n,), zero for pending points
+    jitter: float
+    pending: int = 0  # how many of the points are pending: the last ones
+
+    def factor(self, index: int, points: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of f_I at ``points`` (n, len(scope)): equation (1)."""
+        scope = self.gp.graph.scopes[index]
+        at = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        if at.ndim != 2 or at.shape[1] != len(scope):
+            raise DataError(f"scope {scope} needs points of shape (n, {len(scope)}), got {at.shape}")
+        theta = self.gp.hyperparameters
+        covariance = np.full((len(self.X), len(at)), theta.variances[index])
+        for axis, i in enumerate(scope):
+            covariance *= correlations(self.gp.codes[i], self.X[:, i], at[:, axis], theta.lengthscales[i])
+        return self._moments(covariance, theta.variances[index])
+
+    def joint(self, points: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of f = sum_I f_I at ``points`` (n, d)."""
+        at = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        if at.ndim != 2 or at.shape[1] != self.gp.graph.dim:
+            raise DataError(f"expected points of shape (n, {self.gp.graph.dim}), got {at.shape}")
+        return self._moments(self._joint_covariances(at), float(self.gp.hyperparameters.variances.sum()))
+
+    def covariances(self, point: Array) -> tuple[Array, Array, Array]:
+        """k_I(x) for all factors (|U|, n), and of every variable k_i(x_i) and its slope in x_i (d, n)."""
+        gp = self.gp
+        theta = gp.hyperparameters
+        values, slopes = correlation_rows(gp.codes, point, self.X, theta.lengthscales)
+        rows = np.empty((len(gp.graph.scopes), len(self.X)))
+        for factors, scopes in gp.graph.by_size:
+            product = theta.variances[factors][:, None] * values[scopes[:, 0]]
+            for axis in range(1, scopes.shape[1]):
+                product *= values[scopes[:, axis]]
+            rows[factors] = product
+        return rows, values, slopes
+
+    def with_pending(self, points: Array) -> AdditivePosterior:
+        """Condition the deviations on ``points`` (m, d) as well, and keep the means (GP-BUCB)."""
+        if len(points) == 0:
+            return self
+        n, m = len(self.X), len(points)
+        C = solve_triangular(self.L, self._joint_covariances(points), lower=True, check_finite=False)
+        noise = np.full(m, self.gp.hyperparameters.noise + self.jitter)
+        corner, jitter = cholesky(self.gp.gram(points) - C.T @ C, noise)
+        L = np.zeros((n + m, n + m), order="F")
+        L[:n, :n], L[n:, :n], L[n:, n:] = self.L, C.T, corner
+        alpha = np.append(self.alpha, np.zeros(m))
+        return AdditivePosterior(
+            self.gp, np.vstack([self.X, points]), L, alpha, max(jitter, self.jitter), self.pending + m
+        )
+
+    def _joint_covariances(self, points: Array) -> Array:
+        return np.stack([self.covariances(point)[0].sum(axis=0) for point in points], axis=1)
+
+    def _moments(self, covariance: Array, prior: float) -> tuple[Array, Array]:
+        mean = covariance.T @ self.alpha
+        V = solve_triangular(self.L, covariance, lower=True, check_finite=False)
+        return mean, np.sqrt(np.maximum(prior - np.einsum("pn,pn->n", V, V), 0.0))
+
+
+def cholesky(K: Array, noise: Array) -> tuple[Array, float]:
+    """L with L L^T = K + diag(noise + jitter), and the smallest jitter of a short list that allows it."""
+    scale = max(float(np.mean(np.diagonal(K))), np.finfo(float).tiny)
+    for step in _JITTERS:
+        A = np.array(K, order="F")
+        A[np.diag_indices_from(A)] += noise + step * scale
+        L, info = dpotrf(A, lower=1, overwrite_a=1, clean=1)
+        # a pivot at the level of rounding means a singular matrix that passed by luck
+        if info == 0 and np.diagonal(L).min() > 1e-8 * np.sqrt(scale):
+            return L, step * scale
+    raise DataError("the covariance matrix could not be factorised: are the hyperparameters finite?")
+
+
+def _log_evidence(L: Array, z: Array) -> float:
+    return float(-0.5 * z @ z - np.log(np.diagonal(L)).sum() - 0.5 * len(z) * np.log(2 * np.pi))

@@ -1,0 +1,146 @@
+"""The factor graph U: which variables each factor sees (Assumption 1).
+
+Notation: d = ``dim`` variables, numbered from 0; a *scope* I is the tuple of variables of one factor;
+U = ``scopes``. Scopes may overlap and may be nested; no two hold the same variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.errors import ScopeError
+
+Scope = tuple[int, ...]
+
+
+class Named(Protocol):
+    """Anything whose variables have names, such as a Space."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """One name per variable."""
+        ...
+
+
+@dataclass(frozen=True)
+class FactorGraph:
+    """d variables and the scopes of the factors that see them; every variable is seen by some factor."""
+
+    dim: int
+    scopes: tuple[Scope, ...]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.dim, bool) or not isinstance(self.dim, (int, np.integer)) or self.dim < 1:
+            raise ScopeError(f"a factor graph needs dim >= 1 (a whole number), got {self.dim!r}")
+        object.__setattr__(self, "dim", int(self.dim))
+        object.__setattr__(self, "scopes", tuple(_checked(scope, self.dim) for scope in self.scopes))
+        seen: dict[frozenset[int], Scope] = {}
+        for scope in self.scopes:
+            if (first := seen.setdefault(frozenset(scope), scope)) is not scope:
+                raise ScopeError(f"scope {scope} holds the same variables as scope {first}: keep one of them")
+        missing = sorted(set(range(self.dim)) - {i for scope in self.scopes for i in scope})
+        if missing:
+            raise ScopeError(
+                f"every variable needs a factor, but variables {_shortened(missing)} are in no scope: "
+                "add them to a scope, or call FactorGraph.covering(dim, scopes)"
+            )
+
+    @classmethod
+    def singletons(cls, dim: int) -> FactorGraph:
+        """One factor for each variable: a purely additive function."""
+        return cls(dim, tuple((i,) for i in range(dim)))
+
+    @classmethod
+    def covering(cls, dim: int, scopes: Iterable[Scope]) -> FactorGraph:
+        """The given scopes, and a singleton for each variable that none of them holds."""
+        given = tuple(tuple(scope) for scope in scopes)
+        held = {i for scope in given for i in scope}
+        return cls(dim, given + tuple((i,) for i in range(dim) if i not in held))
+
+    @classmethod
+    def from_names(cls, space: Named, scopes: Iterable[Iterable[str]]) -> FactorGraph:
+        """The same, with the names of ``space`` in place of indices."""
+        index = {name: i for i, name in enumerate(space.names)}
+        numbered = []
+        for scope in scopes:
+            names = (scope,) if isinstance(scope, str) else tuple(scope)
+            unknown = [name for name in names if name not in index]
+            if unknown:
+                raise ScopeError(
+                    f"scope {names} names {unknown}, which are not parameters; the space has {list(index)}"
+                )
+            numbered.append(tuple(index[name] for name in names))
+        held = {i for scope in numbered for i in scope}
+        missing = [name for name, i in index.items() if i not in held]
+        if missing:
+            raise ScopeError(
+                f"every parameter needs a factor, but {_shortened(missing)} are in no scope: "
+                f"add e.g. ({missing[0]!r},) for a parameter that acts on its own"
+            )
+        return cls(len(index), tuple(numbered))
+
+    def relabelled(self, new: Sequence[int] | Mapping[int, int]) -> FactorGraph:
+        """The same graph with variable i called ``new[i]``; factors and axes keep their order."""
+        return FactorGraph(self.dim, tuple(tuple(new[i] for i in scope) for scope in self.scopes))
+
+    @property
+    def max_factor_size(self) -> int:
+        """The most variables that one factor sees."""
+        return max(len(scope) for scope in self.scopes)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Scope k is ``members[starts[k]:starts[k + 1]]``."""
+        return np.concatenate([[0], np.cumsum([len(scope) for scope in self.scopes])]).astype(np.int64)
+
+    @cached_property
+    def members(self) -> NDArray[np.int64]:
+        """All scopes one after the other."""
+        return np.array([i for scope in self.scopes for i in scope], dtype=np.int64)
+
+    @cached_property
+    def factors_of(self) -> tuple[tuple[int, ...], ...]:
+        """A(i): the factors that see variable i."""
+        found: list[list[int]] = [[] for _ in range(self.dim)]
+        for k, scope in enumerate(self.scopes):
+            for i in scope:
+                found[i].append(k)
+        return tuple(tuple(factors) for factors in found)
+
+    @cached_property
+    def by_size(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]:
+        """For each factor size m: the factors of that size, and their scopes as an (n, m) array."""
+        sizes = np.diff(self.starts)
+        answer = []
+        for size in np.unique(sizes):
+            factors = np.flatnonzero(sizes == size)
+            answer.append((factors, self.members[self.starts[factors][:, None] + np.arange(size)]))
+        return tuple(answer)
+
+
+def _checked(scope: Sequence[int], dim: int) -> Scope:
+    try:
+        variables = tuple(scope)
+    except TypeError:
+        raise ScopeError(f"a scope is a tuple of variable indices, got {scope!r}; write ({scope!r},)") from None
+    if not variables:
+        raise ScopeError("a scope needs at least one variable, got an empty one")
+    for i in variables:
+        if isinstance(i, bool) or not isinstance(i, (int, np.integer)):
+            raise ScopeError(f"scope {variables} needs whole numbers, got {i!r}; for names use FactorGraph.from_names")
+        if not 0 <= i < dim:
+            raise ScopeError(f"scope {variables} needs indices from 0 to {dim - 1}, got {i}")
+    if len(set(variables)) < len(variables):
+        raise ScopeError(f"scope {variables} names a variable twice")
+    return tuple(int(i) for i in variables)
+
+
+def _shortened(items: Sequence[object], most: int = 8) -> str:
+    shown = ", ".join(map(repr, items[:most]))
+    return f"[{shown}{', …' if len(items) > most else ''}] ({len(items)} in all)" if len(items) > 1 else f"[{shown}]"

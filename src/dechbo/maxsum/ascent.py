@@ -1,0 +1,173 @@
+"""Local search from a choice: change one variable, or all variables of one factor, while that gains."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dechbo.compiled import compiled
+from dechbo.maxsum.messages import Array, Flags, Indices, Packed, argmax, outgoing_messages
+
+# gains below this part of the numbers compared are rounding: moves for their sake could undo each other for ever
+ROUNDING = 1e-14
+
+
+@compiled
+def ascend(packed: Packed, choice: Indices, sweeps: int) -> None:
+    """Coordinate ascent, in place, and at most ``sweeps`` sweeps of factor ascent between, until neither gains."""
+    coordinate_ascent(packed, choice)
+    for _ in range(sweeps):
+        if not factor_ascent(packed, choice):
+            break
+        coordinate_ascent(packed, choice)
+
+
+@compiled
+def coordinate_ascent(packed: Packed, choice: Indices) -> None:
+    """x_i <- argmax_h phi(h, x_others), variable after variable, in place, until no variable gains."""
+    scores = np.empty(len(packed.unary))
+    alone = np.zeros(len(choice), dtype=np.bool_)
+    moved = True
+    while moved:
+        moved = False
+        for i in packed.variables:
+            here = scores[: packed.unary_at[i + 1] - packed.unary_at[i]]
+            size = scores_given(packed, i, alone, choice, here)
+            best = argmax(here)
+            if here[best] - here[choice[i]] > ROUNDING * size:
+                choice[i] = best
+                moved = True
+
+
+@compiled
+def scores_given(packed: Packed, i: int, free: Flags, choice: Indices, scores: Array) -> float:
+    """scores[h] = unary_i(h) + sum of phi_I(h, x_others) over factors that see i and no other ``free`` variable.
+
+    Answers the sum of the sizes of the numbers added at the present x_i.
+    """
+    base = packed.unary_at[i]
+    for h in range(len(scores)):
+        scores[h] = packed.unary[base + h]
+    size: float = abs(scores[choice[i]])
+    for edge in packed.edges[packed.edges_at[i] : packed.edges_at[i + 1]]:
+        k = packed.owners[edge]
+        cell = packed.tables[k]
+        separate = True
+        for e in range(packed.scopes[k], packed.scopes[k + 1]):
+            if e != edge:
+                cell += packed.strides[e] * choice[packed.members[e]]
+                separate = separate and not free[packed.members[e]]
+        if separate:
+            size += abs(packed.flat[cell + choice[i] * packed.strides[edge]])
+            for h in range(len(scores)):
+                scores[h] += packed.flat[cell + h * packed.strides[edge]]
+    return size
+
+
+@compiled
+def factor_ascent(packed: Packed, choice: Indices) -> bool:
+    """x_I <- argmax phi(x_I, x_others), factor after factor, in place; answers whether any of them gained."""
+    sums, rest = np.empty(packed.deepest), np.empty(packed.widest)
+    scores, outgoing = np.empty(packed.longest), np.empty(packed.longest)
+    free = np.zeros(len(choice), dtype=np.bool_)
+    # at most all factors share variables with one of them, and an axis has at least one message entry
+    bases, steps = np.empty(len(packed.tables), np.int64), np.empty((len(packed.tables), packed.longest), np.int64)
+    moved = False
+    for k in range(len(packed.tables)):
+        first, end = packed.scopes[k], packed.scopes[k + 1]
+        origin = packed.at[first]
+        free[packed.members[first:end]] = True
+        size = 0.0
+        for e in range(first, end):
+            here = scores[packed.at[e] - origin : packed.at[e + 1] - origin]
+            size += scores_given(packed, packed.members[e], free, choice, here)
+        shared = shared_factors(packed, k, free, choice, bases, steps)
+        promising = shared > 1
+        if not promising:
+            outgoing_messages(packed, k, scores, outgoing, sums, rest)
+            cell = packed.tables[k]
+            for e in range(first, end):
+                cell += packed.strides[e] * choice[packed.members[e]]
+            now = packed.flat[cell]
+            for e in range(first, end):
+                now += scores[packed.at[e] - origin + choice[packed.members[e]]]
+            size += abs(packed.flat[cell])
+            for h in range(packed.lengths[first]):
+                promising = promising or outgoing[h] + scores[h] > now + ROUNDING * size
+        if promising and choose_jointly(packed, k, scores, bases[:shared], steps, size, choice):
+            moved = True
+        free[packed.members[first:end]] = False
+    return moved
+
+
+@compiled
+def shared_factors(packed: Packed, k: int, free: Flags, choice: Indices, bases: Indices, steps: Indices) -> int:
+    """Factor k first, then those that share two variables or more with it; answers how many.
+
+    Their cells for x_I (the others at ``choice``) are bases[n] + sum_axis steps[n, axis] x_axis.
+    """
+    first, end = packed.scopes[k], packed.scopes[k + 1]
+    bases[0] = packed.tables[k]
+    steps[0, : end - first] = packed.strides[first:end]
+    count = 1
+    for start in range(first, end):
+        i = packed.members[start]
+        for edge in packed.edges[packed.edges_at[i] : packed.edges_at[i + 1]]:
+            j = packed.owners[edge]
+            seen, earlier = 0, False
+            for e in range(packed.scopes[j], packed.scopes[j + 1]):
+                if free[packed.members[e]]:
+                    seen += 1
+                    earlier = earlier or (seen == 1 and e != edge)
+            if j == k or seen < 2 or earlier:  # each of them once, at the first variable that it shares
+                continue
+            bases[count] = packed.tables[j]
+            steps[count, : end - first] = 0
+            for e in range(packed.scopes[j], packed.scopes[j + 1]):
+                if not free[packed.members[e]]:
+                    bases[count] += packed.strides[e] * choice[packed.members[e]]
+                for axis in range(end - first):
+                    if packed.members[first + axis] == packed.members[e]:
+                        steps[count, axis] = packed.strides[e]
+            count += 1
+    return count
+
+
+@compiled
+def choose_jointly(
+    packed: Packed, k: int, scores: Array, bases: Indices, steps: Indices, size: float, choice: Indices
+) -> bool:
+    """x_I = argmax of sum_n flat[bases[n] + steps[n] x_I] + sum_axis scores(x_axis) where that gains on ``choice``."""
+    first, end = packed.scopes[k], packed.scopes[k + 1]
+    origin, order = packed.at[first], end - first
+    index = choice[packed.members[first:end]]
+    cells = bases.copy()
+    for axis in range(order):
+        cells += steps[: len(bases), axis] * index[axis]
+    chosen = index.copy()
+    best, step = -np.inf, 0
+    total_cells = packed.lengths[first] * packed.strides[first]
+    while step <= total_cells:  # from the present cell once around, last axis fastest
+        total = 0.0
+        for n in range(len(cells)):
+            total += packed.flat[cells[n]]
+            size += abs(packed.flat[cells[n]]) if step == 0 else 0.0
+        for axis in range(order):
+            total += scores[packed.at[first + axis] - origin + index[axis]]
+        if step == 0:
+            best = total + ROUNDING * size
+        elif total > best:
+            best = total
+            chosen[:] = index
+        axis = order - 1
+        while axis >= 0:
+            forward = 1 if index[axis] + 1 < packed.lengths[first + axis] else -index[axis]
+            index[axis] += forward
+            for n in range(len(cells)):
+                cells[n] += steps[n, axis] * forward
+            axis = -1 if forward > 0 else axis - 1
+        step += 1
+    moved = False
+    for axis in range(order):
+        moved = moved or choice[packed.members[first + axis]] != chosen[axis]
+        choice[packed.members[first + axis]] = chosen[axis]
+    return moved

@@ -1,0 +1,99 @@
+"""MaxSum: exact on acyclic components, damped max-sum with a dual bound on cyclic ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+
+from dechbo.errors import OptionError
+from dechbo.maxsum.absorb import reduce
+from dechbo.maxsum.ascent import ascend, coordinate_ascent
+from dechbo.maxsum.decoding import conditioned_decode
+from dechbo.maxsum.dual import dual_sweeps, upper_bound
+from dechbo.maxsum.forest import schedule, solve_forest
+from dechbo.maxsum.maximum import Maximum
+from dechbo.maxsum.messages import Array, Indices, Packed, max_sum_rounds, score
+from dechbo.tables import FactorTables
+
+ASCENT_SWEEPS = 20  # of factor ascent: each may read every table once
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxSum:
+    """Message passing on the factor graph (Eqs. 3 and 4).
+
+    Acyclic components are solved exactly by one undamped pass. Cyclic ones get at most ``rounds`` synchronous rounds,
+    new <- damping old + (1 - damping) new, which stop once no message moves by more than ``tolerance`` times the
+    largest range of a table; then at most ``dual_sweeps`` sweeps of dual messages for the upper bound, and coordinate
+    ascent from the best choice decoded on the way. ``Maximum.rounds`` counts the rounds on cyclic components: 0 where
+    there are none.
+    """
+
+    rounds: int = 30
+    damping: float = 0.5
+    tolerance: float = 1e-9
+    dual_sweeps: int = 10
+
+    def __post_init__(self) -> None:
+        for name, least in (("rounds", 1), ("dual_sweeps", 0)):
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
+                raise OptionError(f"MaxSum needs {name} >= {least} (a whole number), got {given!r}")
+        for name, below in (("damping", 1.0), ("tolerance", math.inf)):
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < below:
+                raise OptionError(f"MaxSum needs 0 <= {name} < {below}, got {given!r}")
+
+    def maximize(self, tables: FactorTables) -> Maximum:
+        """The best choice found, and an upper bound of the maximum of ``tables``."""
+        reduced, plan = reduce(tables), schedule(tables.graph)
+        choice = np.zeros(tables.graph.dim, dtype=np.int64)
+        forest = reduced.packed(plan.forest)
+        solve_forest(forest, plan.parents, plan.roots, choice)
+        if not plan.cyclic:
+            value = tables.value(choice)
+            return Maximum(choice, value, value, 0, True, 0.0, mean=tables.mean)
+        cyclic = reduced.packed(plan.cyclic)
+        bound, rounds, residual, converged = self._cyclic(cyclic, choice, reduced.scale)
+        bound += _value_beside(cyclic, forest, choice)
+        value = tables.value(choice)
+        # big-M cells keep the bound finite where every choice is forbidden: a bound below the floor proves that
+        bound = -math.inf if bound < reduced.floor and value == -math.inf else max(bound, value)
+        return Maximum(choice, value, bound, rounds, converged, residual, mean=tables.mean)
+
+    def _cyclic(self, packed: Packed, choice: Indices, scale: float) -> tuple[float, int, float, bool]:
+        """Rounds, dual sweeps, ascent; the choice in place; answers (bound, rounds run, residual, converged)."""
+        tolerance = self.tolerance * scale
+        messages, dual = packed.no_messages(), packed.no_messages()
+        best, rounds, residual = max_sum_rounds(
+            packed, messages, choice, int(self.rounds), float(self.damping), tolerance
+        )
+        dual_sweeps(packed, dual, choice, best, int(self.dual_sweeps), tolerance)
+        _improve(packed, (messages, dual), choice)
+        return upper_bound(packed, dual), int(rounds), float(residual), bool(residual <= tolerance)
+
+
+def _improve(packed: Packed, sources: tuple[Array, ...], choice: Indices) -> None:
+    """The best local maximum reached from ``choice`` and from each source of messages, into ``choice``."""
+    starts = [choice.copy() for _ in range(len(sources) + 1)]
+    for messages, start in zip(sources, starts[1:], strict=True):
+        conditioned_decode(packed, messages, start)
+    for start in starts:
+        coordinate_ascent(packed, start)
+    best = max(starts, key=lambda start: score(packed, start))
+    choice[:] = best
+    ascend(packed, choice, ASCENT_SWEEPS)
+
+
+def _value_beside(cyclic: Packed, forest: Packed, choice: Indices) -> float:
+    """sum_I phi_I + sum_i unary_i over the forest's factors and all variables outside ``cyclic``, rounded up."""
+    outside = np.ones(len(choice), dtype=bool)
+    outside[cyclic.variables] = False
+    terms = forest.unary[forest.unary_at[:-1] + choice][outside]
+    if len(forest.tables):
+        steps = np.add.reduceat(forest.strides * choice[forest.members], forest.scopes[:-1])
+        terms = np.concatenate([terms, forest.flat[forest.tables + steps]])
+    return math.fsum(terms) + 16.0 * float(np.finfo(np.float64).eps) * float(np.abs(terms).sum())

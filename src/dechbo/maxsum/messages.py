@@ -1,0 +1,239 @@
+"""The arithmetic of messages (Eq. 3), for one factor and for all factors of a graph at once.
+
+Notation: phi_I the table of factor I; m_{I->i} the message of factor I to variable i; q_{i->I} = b_i - m_{I->i} the
+message of variable i to factor I, where b_i = unary_i + sum_{I: i in I} m_{I->i} is the belief. An *edge* is a pair
+(factor, axis); edges are numbered factor by factor, axis by axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.compiled import compiled
+from dechbo.maxsum.larger import larger
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Packed(NamedTuple):
+    """The factors of a maximisation problem in flat arrays, as the compiled loops want them."""
+
+    flat: Array  # the tables, finite, in C order
+    tables: Indices  # (factors,) table k starts at flat[tables[k]]
+    scopes: Indices  # (factors + 1,) the edges of factor k are scopes[k] .. scopes[k + 1] - 1
+    members: Indices  # (edges,) the variable of each edge
+    lengths: Indices  # (edges,) how many candidates that variable has
+    strides: Indices  # (edges,) cells between two neighbours along that axis
+    owners: Indices  # (edges,) the factor of each edge
+    at: Indices  # (edges + 1,) the message of edge e is messages[at[e]:at[e + 1]]
+    unary: Array  # unary terms of all variables
+    unary_at: Indices  # (dim + 1,) those of variable i are unary[unary_at[i]:unary_at[i + 1]]
+    variables: Indices  # the variables that these factors see, by first sight: so relabelling changes no order
+    edges: Indices  # edges sorted by variable
+    edges_at: Indices  # (dim + 1,) the edges of variable i are edges[edges_at[i]:edges_at[i + 1]]
+    widest: int  # most cells in a table beside its first axis
+    deepest: int  # most cells in the partial tables of one factor: the sum of its strides
+    longest: int  # most message entries of one factor
+
+    def no_messages(self) -> Array:
+        """m = 0 on every edge."""
+        return np.zeros(self.at[-1])
+
+
+def pack(
+    flat: Array, tables: Indices, scopes: Sequence[tuple[int, ...]], sizes: Indices, unary: Array, unary_at: Indices
+) -> Packed:
+    """Lay out factors with these scopes, whose tables start at ``flat[tables]``."""
+    starts = np.cumsum([0, *map(len, scopes)])
+    members = np.array([i for scope in scopes for i in scope], dtype=np.int64)
+    owners = np.repeat(np.arange(len(scopes)), np.diff(starts))
+    lengths = sizes[members]
+    strides = np.ones_like(lengths)
+    after = starts[owners + 1] - 1 - np.arange(len(members))  # axes of the same factor that come later
+    for n in range(1, after.max(initial=0) + 1):
+        here = np.flatnonzero(after == n)
+        strides[here] = strides[here + 1] * lengths[here + 1]
+    at = np.concatenate([[0], np.cumsum(lengths)])
+    degrees = np.bincount(members, minlength=len(sizes))
+    return Packed(
+        flat=flat,
+        tables=tables,
+        scopes=starts,
+        members=members,
+        lengths=lengths,
+        strides=strides,
+        owners=owners,
+        at=at,
+        unary=unary,
+        unary_at=unary_at,
+        variables=members[np.sort(np.unique(members, return_index=True)[1])],
+        edges=np.argsort(members, kind="stable"),
+        edges_at=np.concatenate([[0], np.cumsum(degrees)]),
+        widest=int(strides.max(initial=1)),
+        deepest=int(np.bincount(owners, strides).max(initial=1)),
+        longest=int(np.diff(at[starts]).max(initial=1)),
+    )
+
+
+def factor_to_variable(table: Array, incoming: Sequence[Array], axis: int) -> Array:
+    """m_{I->i}(h) = max over x_I with x_i = h of phi_I(x_I) + sum_{j in I, j != i} q_{j->I}(x_j)  (Eq. 3).
+
+    ``incoming`` holds one message per axis of ``table``; the one of ``axis`` itself is not used.
+    """
+    total = table
+    for j, message in enumerate(incoming):
+        if j != axis:
+            total = total + np.reshape(message, [-1 if k == j else 1 for k in range(table.ndim)])
+    others = tuple(k for k in range(table.ndim) if k != axis)
+    return np.asarray(total.max(axis=others))
+
+
+@compiled
+def peel(table: Array, later: Array, message: Array, outgoing: Array, rest: Array) -> None:
+    """Remove the first axis of a table T (n x R), given S_r = ``later`` and m = ``message`` (q of that axis).
+
+    outgoing[a] = max_r T[a, r] + S_r;  rest[r] = max_a T[a, r] + m[a].  ``rest`` may be the table's own memory.
+    """
+    cells = len(later)
+    for a in range(len(message)):
+        row = table[a * cells : (a + 1) * cells]
+        here = message[a]
+        best = -np.inf
+        if a == 0:
+            for r in range(cells):
+                best = larger(best, row[r] + later[r])
+                rest[r] = row[r] + here
+        else:
+            for r in range(cells):
+                best = larger(best, row[r] + later[r])
+                rest[r] = larger(rest[r], row[r] + here)
+        outgoing[a] = best
+
+
+@compiled
+def factor_messages(table: Array, shape: Indices, incoming: Array, outgoing: Array, sums: Array, rest: Array) -> None:
+    """All messages of one factor (Eq. 3), reading its table once.
+
+    Axis by axis: the first axis' message needs only S, the outer sum of the later axes' incoming messages; then that
+    axis is maximised out (``peel``) and what remains is a smaller table. ``sums`` and ``rest`` are work space.
+    """
+    order = len(shape)
+    sums[0] = 0.0
+    start, cells, first = 0, 1, len(incoming)
+    for axis in range(order - 1, 0, -1):  # S of each level after the one of the level below it
+        first -= shape[axis]
+        inner = sums[start : start + cells]
+        start += cells
+        for a in range(shape[axis]):
+            outer = sums[start + a * cells : start + (a + 1) * cells]
+            for r in range(cells):
+                outer[r] = incoming[first + a] + inner[r]
+        cells *= shape[axis]
+    end = shape[0]
+    peel(table, sums[start : start + cells], incoming[:end], outgoing[:end], rest[:cells])
+    for axis in range(1, order):
+        first, end = end, end + shape[axis]
+        cells //= shape[axis]
+        start -= cells
+        peel(rest, sums[start : start + cells], incoming[first:end], outgoing[first:end], rest[:cells])
+
+
+@compiled
+def argmax(entries: Array) -> int:
+    """The first index of the maximum; Numba's own asks about NaN, which ``compiled`` promises away."""
+    best = 0
+    for h in range(1, len(entries)):
+        if entries[h] > entries[best]:
+            best = h
+    return best
+
+
+@compiled
+def beliefs(packed: Packed, messages: Array) -> Array:
+    """b_i = unary_i + sum_{I: i in I} m_{I->i}."""
+    belief = packed.unary.copy()
+    for e in range(len(packed.members)):
+        base, first = packed.unary_at[packed.members[e]], packed.at[e]
+        for h in range(packed.lengths[e]):
+            belief[base + h] += messages[first + h]
+    return belief
+
+
+@compiled
+def decode(packed: Packed, belief: Array, choice: Indices) -> float:
+    """x_i = argmax_h b_i(h) (Eq. 4, with all factors' messages) into ``choice``; answers its score."""
+    for i in packed.variables:
+        choice[i] = argmax(belief[packed.unary_at[i] : packed.unary_at[i + 1]])
+    return score(packed, choice)
+
+
+@compiled
+def score(packed: Packed, choice: Indices) -> float:
+    """sum_i unary_i(x_i) + sum_I phi_I(x_I) over the packed variables and factors."""
+    total = 0.0
+    for i in packed.variables:
+        total += packed.unary[packed.unary_at[i] + choice[i]]
+    for k in range(len(packed.tables)):
+        cell = packed.tables[k]
+        for e in range(packed.scopes[k], packed.scopes[k + 1]):
+            cell += packed.strides[e] * choice[packed.members[e]]
+        total += packed.flat[cell]
+    return total
+
+
+@compiled
+def outgoing_messages(packed: Packed, k: int, incoming: Array, outgoing: Array, sums: Array, rest: Array) -> None:
+    """The messages of factor k for its ``incoming`` ones, both laid out axis by axis."""
+    first, end = packed.scopes[k], packed.scopes[k + 1]
+    entries = packed.at[end] - packed.at[first]
+    start = packed.tables[k]
+    table = packed.flat[start : start + packed.lengths[first] * packed.strides[first]]
+    factor_messages(table, packed.lengths[first:end], incoming[:entries], outgoing[:entries], sums, rest)
+
+
+@compiled
+def max_sum_rounds(
+    packed: Packed, messages: Array, best_choice: Indices, rounds: int, damping: float, tolerance: float
+) -> tuple[float, int, float]:
+    """Synchronous rounds m <- damping m + (1 - damping) m_new (Eq. 3), in place; answers (score, rounds run, residual).
+
+    ``best_choice`` becomes the best choice decoded in any round. Stops once no message entry moves by more than
+    ``tolerance``. Messages are shifted to maximum 0: they drift without bound on cycles.
+    """
+    sums, rest = np.empty(packed.deepest), np.empty(packed.widest)
+    incoming, outgoing = np.empty(packed.longest), np.empty(packed.longest)
+    choice = best_choice.copy()
+    belief = beliefs(packed, messages)
+    best, residual, done = -np.inf, np.inf, 0
+    while done < rounds and residual > tolerance:
+        done += 1
+        residual = 0.0
+        for k in range(len(packed.tables)):
+            origin = packed.at[packed.scopes[k]]
+            for e in range(packed.scopes[k], packed.scopes[k + 1]):
+                base, first = packed.unary_at[packed.members[e]], packed.at[e]
+                for h in range(packed.lengths[e]):
+                    incoming[first - origin + h] = belief[base + h] - messages[first + h]
+            outgoing_messages(packed, k, incoming, outgoing, sums, rest)
+            for e in range(packed.scopes[k], packed.scopes[k + 1]):
+                new = outgoing[packed.at[e] - origin : packed.at[e + 1] - origin]
+                old = messages[packed.at[e] : packed.at[e + 1]]
+                top = -np.inf
+                for h in range(len(old)):
+                    new[h] = damping * old[h] + (1.0 - damping) * new[h]
+                    top = max(top, new[h])
+                for h in range(len(old)):
+                    residual = max(residual, abs(new[h] - top - old[h]))
+                    old[h] = new[h] - top
+        belief = beliefs(packed, messages)
+        found = decode(packed, belief, choice)
+        if found > best:
+            best = found
+            best_choice[:] = choice
+    return best, done, residual

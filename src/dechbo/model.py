@@ -1,0 +1,77 @@
+"""The model behind each ask, and the schedule on which it is fitted.
+
+A warm start makes a fit depend on the past of its process; a resumed run has no such past. So every tenth ask builds
+its model cold, from (seed, index, evaluations) alone, and the asks between advance it by the same arithmetic: a resume
+replays at most nine of them and arrives at the very same model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.gp import AdditiveGP, fit
+from dechbo.graph import FactorGraph
+from dechbo.observations import Observations, Standardisation
+from dechbo.records import Evaluation
+from dechbo.space import Space
+from dechbo.structure import random_forest
+
+Array = NDArray[np.float64]
+
+REBUILD_EVERY = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fitted GP on standardised values (larger is better), and the way back to the user's units."""
+
+    gp: AdditiveGP
+    data: Observations
+    scaling: Standardisation
+    fitted_on: int  # observations at the last fit
+    refitted: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Everything but the evaluations that determines a model."""
+
+    space: Space
+    graph: FactorGraph | None  # None: a random spanning tree for each epoch of ten asks
+    seed: int
+    sign: float
+    kernel: str
+    noise: float | None
+
+    def advance(self, previous: Model | None, index: int, told: Sequence[Evaluation], points: Sequence[Array]) -> Model:
+        """The model of ask ``index``: cold without ``previous``, otherwise refitted only once enough is new.
+
+        A warm fit is due when the observations have grown by a twentieth; until then the hyperparameters stand, and
+        so does everything computed from them.
+        """
+        usable = [k for k, evaluation in enumerate(told) if evaluation.value is not None]
+        values = np.array([self.sign * float(told[k].value or 0.0) for k in usable])
+        noise = np.array([told[k].noise or 0.0 for k in usable])
+        data, scaling = Observations(np.array([points[k] for k in usable]), values, noise).standardised()
+        if previous is not None and len(data) - previous.fitted_on < max(1, len(data) // 20):
+            return Model(previous.gp, data, scaling, previous.fitted_on, refitted=False)
+        graph = self._graph(index) if previous is None else previous.gp.graph
+        start = None if previous is None else previous.gp.hyperparameters
+        level = None if self.noise is None else min(self.noise / scaling.scale / scaling.scale, 1e6)
+        gp = fit(graph, data, kernel=self.kernels, noise=level, start=start, iterations=50 if start is None else 15)
+        return Model(gp, data, scaling, len(data), refitted=True)
+
+    @property
+    def kernels(self) -> list[str]:
+        """The kernel of each variable."""
+        return ["categorical" if flag else self.kernel for flag in self.space.is_categorical]
+
+    def _graph(self, index: int) -> FactorGraph:
+        if self.graph is not None:
+            return self.graph
+        rng = np.random.default_rng([self.seed, 2, index // REBUILD_EVERY])
+        return random_forest(rng, self.space.dim)

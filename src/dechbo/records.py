@@ -1,0 +1,85 @@
+"""What an optimiser remembers: every evaluation told, every point asked, and what the last ask did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.graph import FactorGraph
+
+Array = NDArray[np.float64]
+Params = dict[str, Any]
+
+
+class Record:
+    """A dataclass whose fields can also be read as items: ``info.gap`` and ``info["gap"]``."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.keys():
+            raise KeyError(f"{name!r} is not among {', '.join(self.keys())}")
+        return getattr(self, name)
+
+    def keys(self) -> tuple[str, ...]:
+        """The names of the fields."""
+        return tuple(field.name for field in fields(self))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Record):
+    """One evaluation as it was told; ``value`` is None where it failed."""
+
+    params: Params
+    value: float | None
+    noise: float | None = None
+    constraints: Mapping[str, float] | None = None
+    number: int = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether the evaluation gave no number."""
+        return self.value is None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether it gave a number and every constraint is at most 0."""
+        return not self.failed and all(c <= 0 for c in (self.constraints or {}).values())
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One point handed out: ``told`` evaluations were known then; pending until its own evaluation is told."""
+
+    params: Params
+    point: Array
+    told: int
+    fixed: Mapping[str, Any]
+    modelled: bool  # whether a model chose it, or the initial design
+    answered: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class AskInfo(Record):
+    """What the last ask did. Acquisition values are in standard deviations of the values told.
+
+    ``value``, ``upper_bound`` and ``gap`` speak of the final grid, ``polished_value`` of the point itself.
+    """
+
+    source: str  # "initial design" or "acquisition"
+    seconds: float
+    graph: FactorGraph | None = None
+    beta: float = math.nan
+    value: float = math.nan
+    upper_bound: float = math.inf
+    gap: float = math.nan
+    rounds: int = 0
+    converged: bool = False
+    certified: bool = False
+    polished_value: float = math.nan
+    step_bound: float = math.nan  # regret of this step is at most this, with the probability of the beta schedule
+    jitter: float = 0.0
+    refitted: bool = False

@@ -1,0 +1,224 @@
+"""From grids to points: increasing granularity, a continuous polish, and no point twice.
+
+A base grid over the whole domain comes first, its fineness set by a budget of work. Then grids of four cells zoom in
+around the maximiser, halving their spacing each time, with the incumbent's coordinates among the candidates; the
+number of levels grows with the logarithm of the number of evaluations. Last, a gradient ascent moves the continuous
+coordinates between the grid points. No step may lower the acquisition.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from dechbo.acquisition import Acquisition
+from dechbo.engine import Engine
+from dechbo.gp import AdditiveGP
+from dechbo.graph import FactorGraph
+from dechbo.maxsum import Maximum
+from dechbo.observations import Observations
+from dechbo.space import Space
+
+Array = NDArray[np.float64]
+
+FINEST, COARSEST = 65, 5  # candidates of a continuous variable on the base grid
+ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
+
+
+@dataclass(frozen=True)
+class Granularity:
+    """How fine the grids are: ``work`` multiply-adds for the tables of the base grid, ``zoom`` candidates a level."""
+
+    work: float = 4e9
+    zoom: int = 5
+    polish_steps: int = 20
+
+    def levels(self, evaluations: int) -> int:
+        """How often to zoom: log2(1 + t) / 2, rounded up."""
+        return int(np.ceil(np.log2(1 + evaluations) / 2))
+
+
+@dataclass(frozen=True, eq=False)
+class Suggestion:
+    """A point, the certificate of the final grid it came from, and the acquisition at the point itself."""
+
+    point: Array
+    maximum: Maximum
+    polished_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """One maximisation of the acquisition: what is modelled, what is held fixed, what must not come again."""
+
+    space: Space
+    gp: AdditiveGP
+    data: Observations
+    beta: float
+    pending: Array  # (m, d)
+    fixed: Mapping[int, float]
+    incumbent: Array  # (d,)
+    is_taken: Callable[[Array], bool]
+    granularity: Granularity = Granularity()
+
+    def run(self, engine: Engine) -> Suggestion:
+        """Base grid, zooms, polish; then the best point that is not taken."""
+        candidates = base_candidates(self.space, self.gp.graph, len(self.data), self.fixed, self.granularity)
+        maximum = engine.suggest(self.gp, self.data, self.beta, candidates, pending=self.pending, recurring=True)
+        spacing = np.array([_spacing(values) for values in candidates])
+        for _ in range(self.granularity.levels(len(self.data)) if self._zoomable.any() else 0):
+            point = _chosen(candidates, maximum)
+            candidates = self._zoomed(point, spacing)
+            finer = engine.suggest(self.gp, self.data, self.beta, candidates, pending=self.pending)
+            if finer.value < maximum.value:  # loopy max-sum may miss what the coarser grid had found
+                choice = np.array([np.searchsorted(v, x) for v, x in zip(candidates, point, strict=True)])
+                bound = max(finer.upper_bound, maximum.value)
+                finer = replace(finer, choice=choice, value=maximum.value, upper_bound=bound)
+            maximum = finer
+            spacing = spacing / 2
+        return self._polished(candidates, maximum)
+
+    @property
+    def acquisition(self) -> Acquisition:
+        """phi between the grid points, deviations narrowed by the pending points."""
+        return Acquisition(self.gp.condition(self.data).with_pending(self.pending), self.beta)
+
+    @property
+    def _zoomable(self) -> NDArray[np.bool_]:
+        free = np.ones(self.space.dim, dtype=bool)
+        free[list(self.fixed)] = False
+        return free & ~self.space.is_categorical
+
+    def _zoomed(self, point: Array, spacing: Array) -> list[Array]:
+        """``zoom`` candidates within one old spacing of ``point``, the point itself, and the incumbent's coordinate."""
+        zoomable = self._zoomable
+        zoom = self.granularity.zoom if self.gp.graph.max_factor_size <= 2 else 3
+        reach = spacing if zoom > 3 else spacing / 2
+        answer = []
+        for i, parameter in enumerate(self.space.parameters):
+            if i in self.fixed:
+                answer.append(np.array([self.fixed[i]]))
+            elif zoomable[i]:
+                low, high = max(0.0, point[i] - reach[i]), min(1.0, point[i] + reach[i])
+                near = parameter.grid(zoom, low, high)
+                answer.append(np.unique(np.concatenate([near, [point[i], self.incumbent[i]]])))
+            else:
+                answer.append(parameter.grid(1))
+        return answer
+
+    def _polished(self, candidates: Sequence[Array], maximum: Maximum) -> Suggestion:
+        acquisition = self.acquisition
+        at_grid = _chosen(candidates, maximum)
+        reached = [(maximum.value, at_grid)]
+        moving = np.flatnonzero(self._zoomable & self.space.is_continuous)
+        if len(moving) and self.granularity.polish_steps:
+            held = self.incumbent.copy()
+            held[list(self.fixed)] = list(self.fixed.values())
+            for start in (at_grid, held):
+                reached.append(ascend(acquisition, start, moving, self.granularity.polish_steps))
+        for value, point in sorted(reached, key=lambda pair: -pair[0]):
+            if not self.is_taken(point):
+                return Suggestion(point, maximum, max(value, maximum.value))
+        value, point = self._best_untaken(acquisition, at_grid, candidates)
+        return Suggestion(point, replace(maximum, value=min(value, maximum.value)), value)
+
+    def _best_untaken(self, acquisition: Acquisition, start: Array, candidates: Sequence[Array]) -> tuple[float, Array]:
+        """The best point of a small finite space that is not taken; elsewhere the best of those met from ``start``."""
+        parameters = self.space.parameters
+        free = [p.cardinality for i, p in enumerate(parameters) if i not in self.fixed]
+        if np.prod(free) <= ENUMERABLE:
+            values = [[self.fixed[i]] if i in self.fixed else p.grid(ENUMERABLE) for i, p in enumerate(parameters)]
+            points = np.array([p for p in itertools.product(*values) if not self.is_taken(np.array(p))])
+            scores = acquisition.values(points)
+            return float(scores.max()), points[int(scores.argmax())]
+        for value, point in itertools.islice(_outward(acquisition, start, candidates), 10_000):
+            if not self.is_taken(point):
+                return value, point
+        rng = np.random.default_rng(len(self.data))
+        while True:
+            point = self.space.from_uniform(rng.random(self.space.dim))
+            point[list(self.fixed)] = list(self.fixed.values())
+            if not self.is_taken(point):
+                return float(acquisition.values(point[None])[0]), point
+
+
+def base_candidates(
+    space: Space, graph: FactorGraph, evaluations: int, fixed: Mapping[int, float], granularity: Granularity
+) -> list[Array]:
+    """The base grid: as many candidates as the budget of work allows, all values of a small discrete domain."""
+    largest = np.zeros(space.dim)
+    for scope in graph.scopes:
+        largest[list(scope)] = np.maximum(largest[list(scope)], len(scope))
+    cardinalities = np.array([parameter.cardinality for parameter in space.parameters])
+    cells = float(FINEST**2)
+    while True:
+        counts = np.clip(np.floor(cells ** (1 / largest) + 1e-9), COARSEST, FINEST).astype(np.int64)
+        sizes = np.where(space.is_categorical, cardinalities, np.minimum(counts, cardinalities))
+        sizes[list(fixed)] = 1
+        total = np.multiply.reduceat(sizes[graph.members], graph.starts[:-1]).sum()
+        if total * evaluations**2 <= granularity.work or (counts == COARSEST).all():
+            break
+        cells /= 2
+    return [
+        np.array([fixed[i]]) if i in fixed else parameter.grid(int(counts[i]))
+        for i, parameter in enumerate(space.parameters)
+    ]
+
+
+def ascend(acquisition: Acquisition, start: Array, moving: NDArray[np.int64], steps: int) -> tuple[float, Array]:
+    """Gradient ascent of phi in the coordinates ``moving``, within the unit cube; never below the start."""
+    point = start.copy()
+
+    def descent(free: Array) -> tuple[float, Array]:
+        point[moving] = free
+        value, gradient = acquisition.value_and_gradient(point)
+        return -value, -gradient[moving]
+
+    before = -descent(start[moving])[0]
+    found = minimize(
+        descent,
+        start[moving],
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, 1.0)] * len(moving),
+        options={"maxiter": steps},
+    )
+    if not -found.fun > before:
+        return before, start
+    point[moving] = np.clip(found.x, 0.0, 1.0)
+    return float(-found.fun), point
+
+
+def _outward(acquisition: Acquisition, start: Array, candidates: Sequence[Array]) -> Iterator[tuple[float, Array]]:
+    """Points of the grid in rising distance from ``start``, the best first: change one coordinate at a time."""
+    heap = [(-float(acquisition.values(start[None])[0]), start.tobytes())]
+    met = {start.tobytes()}
+    while heap:
+        score, key = heapq.heappop(heap)
+        point = np.frombuffer(key)
+        yield -score, point
+        fresh = []
+        for i, values in enumerate(candidates[:256]):
+            for value in values:
+                near = point.copy()
+                near[i] = value
+                if near.tobytes() not in met:
+                    met.add(near.tobytes())
+                    fresh.append(near)
+        if fresh:
+            for value, near in zip(acquisition.values(np.array(fresh)), fresh, strict=True):
+                heapq.heappush(heap, (-float(value), near.tobytes()))
+
+
+def _chosen(candidates: Sequence[Array], maximum: Maximum) -> Array:
+    return np.array([values[k] for values, k in zip(candidates, maximum.choice, strict=True)])
+
+
+def _spacing(values: Array) -> float:
+    return float(np.diff(values).max()) if len(values) > 1 else 0.0

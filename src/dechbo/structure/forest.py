@@ -1,0 +1,34 @@
+"""Random forests: all singletons, and pairs that form no cycle."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dechbo.errors import OptionError
+from dechbo.graph import FactorGraph
+
+
+def random_forest(rng: np.random.Generator, dim: int, edges: int | None = None) -> FactorGraph:
+    """All singletons and ``edges`` pairs of a uniformly ordered random forest (default: a spanning tree, d - 1).
+
+    Every pair of variables is as likely as every other; max-sum is exact on the result.
+    """
+    most = dim - 1
+    edges = most if edges is None else edges
+    if not 0 <= edges <= most:
+        raise OptionError(f"a forest over {dim} variables has 0 to {most} edges, got {edges}")
+    root = list(range(dim))
+
+    def find(i: int) -> int:
+        while root[i] != i:
+            root[i] = root[root[i]]
+            i = root[i]
+        return i
+
+    pairs: list[tuple[int, int]] = []
+    while len(pairs) < edges:
+        i, j = (int(k) for k in rng.integers(0, dim, size=2))
+        if find(i) != find(j):
+            root[find(i)] = find(j)
+            pairs.append((min(i, j), max(i, j)))
+    return FactorGraph(dim, tuple((i,) for i in range(dim)) + tuple(sorted(pairs)))

@@ -1,0 +1,107 @@
+"""FactorTables, the seam: one dense table per factor; left of it Gaussian processes, right of it messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.errors import TableError
+from dechbo.graph import FactorGraph
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class FactorTables:
+    """phi(x) = sum_k values[k][x_i for i in scopes[k]], over finite domains that may differ per variable.
+
+    ``-inf`` forbids a cell. The tables lie one after the other in one buffer, ``flat``; ``values[k]`` are
+    views of it (C order).
+    """
+
+    graph: FactorGraph
+    values: tuple[Array, ...]
+    sizes: NDArray[np.int64] = field(init=False, repr=False)  # candidates of each variable
+    starts: NDArray[np.int64] = field(init=False, repr=False)  # table k is flat[starts[k]:starts[k + 1]]
+    flat: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        scopes = self.graph.scopes
+        if len(self.values) != len(scopes):
+            raise TableError(f"expected one table per factor ({len(scopes)}), got {len(self.values)}")
+        arrays = [np.asarray(value, dtype=np.float64) for value in self.values]
+        for scope, array in zip(scopes, arrays, strict=True):
+            if array.ndim != len(scope):
+                raise TableError(f"the table of scope {scope} needs {len(scope)} axes, got shape {array.shape}")
+        sizes = _domain_sizes(self.graph, arrays)
+        flat = np.concatenate([array.ravel() for array in arrays])
+        self._adopt(sizes, flat)
+
+    @classmethod
+    def from_flat(cls, graph: FactorGraph, sizes: NDArray[np.int64], flat: Array) -> FactorTables:
+        """Tables that already lie one after the other in ``flat``; nothing is copied."""
+        tables = object.__new__(cls)
+        object.__setattr__(tables, "graph", graph)
+        tables._adopt(np.ascontiguousarray(sizes, dtype=np.int64), flat)
+        return tables
+
+    def _adopt(self, sizes: NDArray[np.int64], flat: Array) -> None:
+        starts = table_starts(self.graph, sizes)
+        if flat.shape != (starts[-1],) or not flat.flags.c_contiguous:
+            raise TableError(f"expected one buffer of {starts[-1]} cells, got shape {flat.shape}")
+        top = flat.max()
+        if not top < np.inf:
+            raise TableError("table entries need to be finite or -inf (a forbidden cell), got NaN or +inf")
+        scopes = self.graph.scopes
+        views = tuple(
+            flat[starts[k] : starts[k + 1]].reshape([sizes[i] for i in scope]) for k, scope in enumerate(scopes)
+        )
+        for name, value in (("values", views), ("sizes", sizes), ("starts", starts), ("flat", flat)):
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def mean(self) -> float:
+        """sum_I mean(table_I) over the allowed cells: the value of a choice made at random."""
+        if np.isfinite(self.flat.min()):
+            cells = np.diff(self.starts)
+            return float((np.add.reduceat(self.flat, self.starts[:-1]) / cells).sum())
+        allowed = [value[value > -np.inf] for value in self.values]
+        return float(sum(cells.mean() if cells.size else -np.inf for cells in allowed))
+
+    def value(self, choice: Sequence[int] | NDArray[np.int64]) -> float:
+        """phi at ``choice``, one candidate index per variable."""
+        chosen = np.asarray(choice)
+        if chosen.shape != (self.graph.dim,):
+            raise TableError(f"a choice needs {self.graph.dim} indices, got shape {chosen.shape}")
+        if (chosen < 0).any() or (chosen >= self.sizes).any():
+            raise TableError("a choice needs indices from 0 to the variable's number of candidates less 1")
+        scopes = self.graph.scopes
+        return float(sum(table[tuple(chosen[list(scope)])] for scope, table in zip(scopes, self.values, strict=True)))
+
+
+def table_starts(graph: FactorGraph, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each table starts in a common buffer; cells are counted in floating point so that none overflow."""
+    cells = np.multiply.reduceat(sizes[graph.members].astype(np.float64), graph.starts[:-1])
+    if cells.sum() > 2**40:
+        worst = graph.scopes[int(cells.argmax())]
+        raise TableError(
+            f"these tables would hold {cells.sum():.3g} cells; the largest is that of scope {worst}: "
+            "use smaller scopes or fewer candidates"
+        )
+    return np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
+
+
+def _domain_sizes(graph: FactorGraph, arrays: Sequence[Array]) -> NDArray[np.int64]:
+    sizes = np.zeros(graph.dim, dtype=np.int64)
+    for scope, array in zip(graph.scopes, arrays, strict=True):
+        for i, size in zip(scope, array.shape, strict=True):
+            if size == 0:
+                raise TableError(f"variable {i} has no candidates in the table of scope {scope}")
+            if sizes[i] not in (0, size):
+                raise TableError(f"variable {i} has {sizes[i]} candidates in one table and {size} in that of {scope}")
+            sizes[i] = size
+    return sizes
