@@ -1,13 +1,35 @@
-"""dechbo: Bayesian optimisation of expensive black boxes with many parameters (DEC-HBO)."""
+"""dechbo: Bayesian optimisation of expensive black boxes with many parameters (DEC-HBO).
 
-from dechbo.errors import DechboError
-from dechbo.graph import FactorGraph
-from dechbo.maxsum import Exact, MaxSum
-from dechbo.optimizer import Optimizer
-from dechbo.space import Categorical, Float, Int, Space
-from dechbo.tables import FactorTables
+Names are loaded when first used, so that ``import dechbo`` and ``dechbo --help`` cost nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dechbo.errors import DechboError
+    from dechbo.graph import FactorGraph
+    from dechbo.loop import minimize
+    from dechbo.maxsum import Exact, MaxSum
+    from dechbo.optimizer import Optimizer
+    from dechbo.space import Categorical, Float, Int, Space
+    from dechbo.tables import FactorTables
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Categorical": "space",
+    "DechboError": "errors",
+    "Exact": "maxsum",
+    "FactorGraph": "graph",
+    "FactorTables": "tables",
+    "Float": "space",
+    "Int": "space",
+    "MaxSum": "maxsum",
+    "Optimizer": "optimizer",
+    "Space": "space",
+    "minimize": "loop",
+}
 
 __all__ = [
     "Categorical",
@@ -20,4 +42,18 @@ __all__ = [
     "MaxSum",
     "Optimizer",
     "Space",
+    "__version__",
+    "minimize",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dechbo' has no attribute {name!r}")
+    value = getattr(import_module(f"dechbo.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class DechboError(Exception):
     """Base of all errors raised on purpose; catch it to catch them all."""
@@ -41,3 +43,9 @@ class NoObservations(DechboError, RuntimeError):
 
 class StudyFileError(DechboError, ValueError):
     """A saved run cannot be written or read."""
+
+
+def shortened(items: Sequence[object], most: int = 8) -> str:
+    """A list as an error message shows it: the first few items, and how many there are where that is not all."""
+    shown = ", ".join(map(repr, items[:most]))
+    return f"[{shown}, …] ({len(items)} in all)" if len(items) > most else f"[{shown}]"

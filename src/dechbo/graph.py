@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.errors import ScopeError
+from dechbo.errors import ScopeError, shortened
 
 Scope = tuple[int, ...]
+Item = TypeVar("Item")
 
 
 class Named(Protocol):
@@ -36,10 +37,8 @@ class FactorGraph:
     scopes: tuple[Scope, ...]
 
     def __post_init__(self) -> None:
-        if isinstance(self.dim, bool) or not isinstance(self.dim, (int, np.integer)) or self.dim < 1:
-            raise ScopeError(f"a factor graph needs dim >= 1 (a whole number), got {self.dim!r}")
-        object.__setattr__(self, "dim", int(self.dim))
-        object.__setattr__(self, "scopes", tuple(_checked(scope, self.dim) for scope in self.scopes))
+        object.__setattr__(self, "dim", _checked_dim(self.dim))
+        object.__setattr__(self, "scopes", _checked_scopes(self.scopes, self.dim))
         seen: dict[frozenset[int], Scope] = {}
         for scope in self.scopes:
             if (first := seen.setdefault(frozenset(scope), scope)) is not scope:
@@ -47,19 +46,20 @@ class FactorGraph:
         missing = sorted(set(range(self.dim)) - {i for scope in self.scopes for i in scope})
         if missing:
             raise ScopeError(
-                f"every variable needs a factor, but variables {_shortened(missing)} are in no scope: "
+                f"every variable needs a factor, but variables {shortened(missing)} are in no scope: "
                 "add them to a scope, or call FactorGraph.covering(dim, scopes)"
             )
 
     @classmethod
     def singletons(cls, dim: int) -> FactorGraph:
         """One factor for each variable: a purely additive function."""
-        return cls(dim, tuple((i,) for i in range(dim)))
+        return cls.covering(dim, ())
 
     @classmethod
     def covering(cls, dim: int, scopes: Iterable[Scope]) -> FactorGraph:
         """The given scopes, and a singleton for each variable that none of them holds."""
-        given = tuple(tuple(scope) for scope in scopes)
+        dim = _checked_dim(dim)
+        given = _checked_scopes(scopes, dim)
         held = {i for scope in given for i in scope}
         return cls(dim, given + tuple((i,) for i in range(dim) if i not in held))
 
@@ -68,19 +68,19 @@ class FactorGraph:
         """The same, with the names of ``space`` in place of indices."""
         index = {name: i for i, name in enumerate(space.names)}
         numbered = []
-        for scope in scopes:
-            names = (scope,) if isinstance(scope, str) else tuple(scope)
-            unknown = [name for name in names if name not in index]
+        for scope in _listed(scopes):
+            names = (scope,) if isinstance(scope, str) else _listed(scope)
+            unknown = [name for name in names if not isinstance(name, str) or name not in index]
             if unknown:
                 raise ScopeError(
-                    f"scope {names} names {unknown}, which are not parameters; the space has {list(index)}"
+                    f"scope {names} names {unknown}, which are not parameters; the space has {shortened(list(index))}"
                 )
             numbered.append(tuple(index[name] for name in names))
         held = {i for scope in numbered for i in scope}
         missing = [name for name, i in index.items() if i not in held]
         if missing:
             raise ScopeError(
-                f"every parameter needs a factor, but {_shortened(missing)} are in no scope: "
+                f"every parameter needs a factor, but {shortened(missing)} are in no scope: "
                 f"add e.g. ({missing[0]!r},) for a parameter that acts on its own"
             )
         return cls(len(index), tuple(numbered))
@@ -124,23 +124,31 @@ class FactorGraph:
         return tuple(answer)
 
 
-def _checked(scope: Sequence[int], dim: int) -> Scope:
-    try:
-        variables = tuple(scope)
-    except TypeError:
-        raise ScopeError(f"a scope is a tuple of variable indices, got {scope!r}; write ({scope!r},)") from None
-    if not variables:
+def _checked_dim(dim: int) -> int:
+    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim < 1:
+        raise ScopeError(f"a factor graph needs dim >= 1 (a whole number), got {dim!r}")
+    return int(dim)
+
+
+def _checked_scopes(scopes: Iterable[Iterable[int]], dim: int) -> tuple[Scope, ...]:
+    return tuple(_checked(_listed(scope), dim) for scope in _listed(scopes))
+
+
+def _checked(scope: tuple[int, ...], dim: int) -> Scope:
+    if not scope:
         raise ScopeError("a scope needs at least one variable, got an empty one")
-    for i in variables:
+    for i in scope:
         if isinstance(i, bool) or not isinstance(i, (int, np.integer)):
-            raise ScopeError(f"scope {variables} needs whole numbers, got {i!r}; for names use FactorGraph.from_names")
+            raise ScopeError(f"scope {scope} needs whole numbers, got {i!r}; for names use FactorGraph.from_names")
         if not 0 <= i < dim:
-            raise ScopeError(f"scope {variables} needs indices from 0 to {dim - 1}, got {i}")
-    if len(set(variables)) < len(variables):
-        raise ScopeError(f"scope {variables} names a variable twice")
-    return tuple(int(i) for i in variables)
+            raise ScopeError(f"scope {scope} needs indices from 0 to {dim - 1}, got {i}")
+    if len(set(scope)) < len(scope):
+        raise ScopeError(f"scope {scope} names a variable twice")
+    return tuple(int(i) for i in scope)
 
 
-def _shortened(items: Sequence[object], most: int = 8) -> str:
-    shown = ", ".join(map(repr, items[:most]))
-    return f"[{shown}{', …' if len(items) > most else ''}] ({len(items)} in all)" if len(items) > 1 else f"[{shown}]"
+def _listed(items: Iterable[Item]) -> tuple[Item, ...]:
+    try:
+        return tuple(items)
+    except TypeError:
+        raise ScopeError(f"scopes are tuples of variables, got {items!r}: write ({items!r},)") from None

@@ -59,7 +59,7 @@ class Recipe:
         data, scaling = Observations(np.array([points[k] for k in usable]), values, noise).standardised()
         if previous is not None and len(data) - previous.fitted_on < max(1, len(data) // 20):
             return Model(previous.gp, data, scaling, previous.fitted_on, refitted=False)
-        graph = self._graph(index) if previous is None else previous.gp.graph
+        graph = self.graph_at(index) if previous is None else previous.gp.graph
         start = None if previous is None else previous.gp.hyperparameters
         level = None if self.noise is None else min(self.noise / scaling.scale / scaling.scale, 1e6)
         gp = fit(graph, data, kernel=self.kernels, noise=level, start=start, iterations=50 if start is None else 15)
@@ -70,7 +70,8 @@ class Recipe:
         """The kernel of each variable."""
         return ["categorical" if flag else self.kernel for flag in self.space.is_categorical]
 
-    def _graph(self, index: int) -> FactorGraph:
+    def graph_at(self, index: int) -> FactorGraph:
+        """The factor graph of ask ``index``."""
         if self.graph is not None:
             return self.graph
         rng = np.random.default_rng([self.seed, 2, index // REBUILD_EVERY])

@@ -49,14 +49,18 @@ class Observations:
 
     def append(self, point: ArrayLike, value: float, noise: float = 0.0) -> Observations:
         """One more evaluation, as a new object."""
-        X = np.vstack([self.X, np.asarray(point, dtype=np.float64)])
+        coordinates = np.asarray(point, dtype=np.float64)
+        if coordinates.shape != (self.dim,):
+            raise DataError(f"a point needs {self.dim} coordinates, got shape {coordinates.shape}")
+        X = np.vstack([self.X, coordinates])
         return Observations(X, np.append(self.y, value), np.append(self.noise, noise))
 
     def standardised(self) -> tuple[Observations, Standardisation]:
         """The same points with values of mean 0 and standard deviation 1, and the way back."""
         scaling = Standardisation.of(self.y)
         # divided twice: the square of the scale may leave the range of doubles, the quotient does not
-        noise = np.minimum(self.noise / scaling.scale / scaling.scale, 1e12)
+        with np.errstate(over="ignore"):  # but noise far above tiny values still may: it is cut just below
+            noise = np.minimum(self.noise / scaling.scale / scaling.scale, 1e12)
         return Observations(self.X, scaling.standard(self.y), noise), scaling
 
 

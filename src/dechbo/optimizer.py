@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from os import PathLike
 from typing import Any, overload
 
@@ -18,16 +21,16 @@ from dechbo.engine import Engine, LocalEngine
 from dechbo.errors import NoObservations, OptionError, ParameterError, ScopeError, SpaceExhausted
 from dechbo.gp import AdditiveGP
 from dechbo.graph import FactorGraph
+from dechbo.history import SAME_POINT, History, is_among
 from dechbo.maxsum import Exact, Maximizer, MaxSum
 from dechbo.model import REBUILD_EVERY, Model, Recipe
-from dechbo.records import Asked, AskInfo, Evaluation, Params
+from dechbo.records import AskInfo, Evaluation, Params, variance
 from dechbo.refine import Granularity, Search, base_candidates
 from dechbo.space import Space
 from dechbo.theory import lipschitz_estimate, step_bound
 
 Array = NDArray[np.float64]
 
-SAME_POINT = 1e-9  # coordinates closer than this are the same point
 DEFAULT_INITIAL = 10
 
 
@@ -92,7 +95,7 @@ class Optimizer:
         if not 0 < delta < 1:
             raise OptionError(f"delta is a probability between 0 and 1, got {delta}")
         self.delta = float(delta)
-        self.noise = None if noise is None else _variance(noise)
+        self.noise = None if noise is None else variance(noise)
         small = min(float(DEFAULT_INITIAL), 2.0 * space.dim + 2, space.cardinality)
         self.n_initial = int(small) if n_initial is None else _whole("n_initial", n_initial, 1)
         if engine is not None and maximizer is not None:
@@ -101,9 +104,7 @@ class Optimizer:
         self._engine: Engine = LocalEngine(self.maximizer) if engine is None else engine
         self.granularity = Granularity() if granularity is None else granularity
         self.info: AskInfo | None = None
-        self._told: list[Evaluation] = []
-        self._points: list[Array] = []  # where, evaluation by evaluation
-        self._asked: list[Asked] = []
+        self._history = History(space)
         self._recipe = Recipe(space, self.graph, self.seed, self._sign, self.kernel, self.noise)
         self._latest: tuple[int, int, Model] | None = None  # index of an ask, evaluations told by then, its model
 
@@ -127,43 +128,42 @@ class Optimizer:
 
     def _ask_one(self, held: Params, fixed: dict[int, float]) -> Params:
         started = time.perf_counter()
-        self._check_room(fixed)
-        index = len(self._asked)
-        known = sum(not evaluation.failed for evaluation in self._told)
-        if known == 0 or len(self._told) + len(self._pending) < self.n_initial:
-            point, info = self._initial_point(fixed), AskInfo("initial design", 0.0)
+        history = self._history
+        taken = history.taken(repeats=self._repeats)
+        self._check_room(taken, fixed)
+        if not history.successes or len(history.told) + len(history.pending) < self.n_initial:
+            point, info = self._initial_point(taken, fixed), AskInfo("initial design", 0.0)
         else:
-            point, info = self._model_point(index, fixed)
+            point, info = self._model_point(taken, fixed)
         params = self.space.decode(point)
-        modelled = info.source == "acquisition"
-        self._asked.append(Asked(params, self.space.encode(params), len(self._told), held, modelled))
+        history.ask(params, held, modelled=info.source == "acquisition")
         self.info = replace(info, seconds=time.perf_counter() - started)
         return dict(params)
 
-    def _initial_point(self, fixed: Mapping[int, float]) -> Array:
-        """The next scrambled Sobol point that is not taken."""
-        drawn = len(self._told) + len(self._pending)
-        for bits in range(max(4, drawn.bit_length() + 1), 15):
-            sobol = qmc.Sobol(self.space.dim, seed=np.random.default_rng([self.seed, 0]))
-            for u in sobol.random_base2(bits)[drawn:]:
-                point = self.space.from_uniform(u)
-                point[list(fixed)] = list(fixed.values())
-                if not self._is_taken(point):
-                    return point
-        rng = np.random.default_rng([self.seed, 1, len(self._asked)])
-        while True:
-            point = self.space.from_uniform(rng.random(self.space.dim))
+    def _initial_point(self, taken: Array, fixed: Mapping[int, float]) -> Array:
+        """The next scrambled Sobol point that is not taken; should a small space have no more, a random one."""
+        drawn = len(self._history.told) + len(self._history.pending)
+        sobol = qmc.Sobol(self.space.dim, rng=np.random.default_rng([self.seed, 0]))
+        rng = np.random.default_rng([self.seed, 1, len(self._history.asked)])
+        sequence = sobol.random_base2(max(4, drawn.bit_length() + 1))[drawn:]
+        for u in itertools.chain(sequence, iter(lambda: rng.random(self.space.dim), None)):
+            point = self.space.from_uniform(u)
             point[list(fixed)] = list(fixed.values())
-            if not self._is_taken(point):
+            if not self._is_among(taken, point):
                 return point
+        raise AssertionError("an endless sequence ended")
 
-    def _model_point(self, index: int, fixed: dict[int, float]) -> tuple[Array, AskInfo]:
-        model = self._model_at(index)
+    def _model_point(self, taken: Array, fixed: dict[int, float]) -> tuple[Array, AskInfo]:
+        history = self._history
+        model = self._model_at(len(history.asked))
         gp, data = model.gp, model.data
         beta = self._beta(len(data) + 1, self._beta_context(gp))
-        incumbent = self._incumbent(fixed)
-        awaited = np.array(self._pending + self._failures).reshape(-1, self.space.dim)
-        search = Search(self.space, gp, data, beta, awaited, fixed, incumbent, self._is_taken, self.granularity)
+        incumbent = history.incumbent(self._sign)
+        incumbent[list(fixed)] = list(fixed.values())
+        awaited = np.array(history.pending + history.failures).reshape(-1, self.space.dim)
+        search = Search(
+            self.space, gp, data, beta, awaited, fixed, incumbent, partial(self._is_among, taken), self.granularity
+        )
         suggestion = search.run(self._engine)
         maximum = suggestion.maximum
         _, deviations = search.acquisition.components(suggestion.point)
@@ -199,61 +199,68 @@ class Optimizer:
         """Record the value of a point, asked for or not.
 
         ``None``, NaN and infinities record a failed evaluation: kept, never modelled as a number, not suggested again.
-        ``noise`` is the variance of this one value; ``constraints`` are numbers that are feasible at or below 0, and a
-        point that breaks one is never ``best``.
+        ``noise`` is the variance of this one value. ``constraints`` are numbers that are feasible at or below 0: a
+        point that breaks one is never ``best`` nor recommended; the search itself does not model them yet.
         """
-        point = self.space.encode(params)
-        number = _value(value)
-        spread = None if noise is None else _variance(noise)
-        limits = None if constraints is None else _constraints(constraints)
-        decoded = self.space.decode(point)
+        decoded = self.space.decode(self.space.encode(params))
         native = {  # a number on a continuous scale stays the very number that was told
             name: float(params[name]) if continuous else decoded[name]
             for name, continuous in zip(self.space.names, self.space.is_continuous, strict=True)
         }
-        self._told.append(Evaluation(native, number, spread, limits, len(self._told)))
-        self._points.append(point)
-        for k, asked in enumerate(self._asked):
-            if not asked.answered and _same(asked.point, point):
-                self._asked[k] = replace(asked, answered=True)
-                break
+        self._history.tell(Evaluation.of(native, value, noise, constraints))
 
     # ------------------------------------------------------------ answers
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Everything told so far, in order."""
-        return tuple(self._told)
+        return tuple(self._history.told)
 
     @property
     def best(self) -> Evaluation | None:
         """The best feasible evaluation told so far; None before the first."""
-        usable = [evaluation for evaluation in self._told if evaluation.feasible]
-        return max(usable, key=lambda evaluation: self._sign * _number(evaluation), default=None)
+        return self._history.best(self._sign)
+
+    @property
+    def last_graph(self) -> FactorGraph:
+        """The factor graph of the latest model, or of the first one to come."""
+        if self._latest is not None:
+            return self._latest[2].gp.graph
+        return self._recipe.graph_at(len(self._history.asked))
 
     def predict(self, params: Mapping[str, Any]) -> tuple[float, float]:
         """Posterior mean and standard deviation of the objective at ``params``, in the user's units."""
+        point = self.space.encode(params)
         model = self._answering_model()
-        mean, deviation = model.gp.condition(model.data).joint(self.space.encode(params))
+        mean, deviation = model.gp.condition(model.data).joint(point)
         return self._sign * model.scaling.original(float(mean[0])), model.scaling.scale * float(deviation[0])
 
     def recommend(self) -> Params:
         """The feasible point told so far whose posterior mean is best: what to use when values are noisy."""
         model = self._answering_model()
-        usable = [k for k, evaluation in enumerate(self._told) if evaluation.feasible]
+        usable = [evaluation for evaluation in self._history.told if evaluation.feasible]
         if not usable:
             raise NoObservations("no evaluation so far is feasible: tell one first")
-        means, _ = model.gp.condition(model.data).joint(np.array(self._points)[usable])
-        return dict(self._told[usable[int(means.argmax())]].params)
+        points = np.array([self._history.points[evaluation.number] for evaluation in usable])
+        means, _ = model.gp.condition(model.data).joint(points)
+        return dict(usable[int(means.argmax())].params)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a JSON file, so that ``Optimizer.load`` goes on with the very same suggestions."""
-        runfile.write(path, self._to_json())
+        options = self._options_to_json()
+        runfile.write(path, {"space": self.space.to_json(), "options": options, **self._history.to_json()})
 
     @classmethod
     def load(cls, path: str | PathLike[str], **options: Any) -> Optimizer:
         """Go on where ``save`` stopped; ``options`` replace those of the file (a callable beta needs it)."""
-        return cls._from_json(runfile.read(path), options)
+        content = runfile.read(path)
+        space = Space.from_json(content["space"])
+        merged = {**_options_from_json(space, content["options"]), **options}
+        if merged["beta"] == "callable":
+            raise OptionError("this run used a callable beta, which a file cannot hold: pass load(path, beta=…)")
+        optimizer = cls(space, **merged)
+        optimizer._history = History.from_json(space, content)
+        return optimizer
 
     # ------------------------------------------------------------- inside
 
@@ -262,30 +269,19 @@ class Optimizer:
         return 1.0 if self.direction == "maximize" else -1.0
 
     @property
-    def _pending(self) -> list[Array]:
-        return [asked.point for asked in self._asked if not asked.answered]
-
-    @property
-    def _failures(self) -> list[Array]:
-        told = zip(self._points, self._told, strict=True)
-        return [point for point, evaluation in told if evaluation.failed]
-
-    @property
     def _repeats(self) -> bool:
         """Whether a point may come again: only where the user says that values are noisy."""
         return self.noise is not None and self.noise > 0
 
-    def _is_taken(self, point: Array) -> bool:
-        rivals = self._pending if self._repeats else self._points + self._pending
-        return bool(len(rivals)) and bool((np.abs(np.array(rivals) - point).max(axis=1) < SAME_POINT).any())
+    def _is_among(self, taken: Array, point: Array) -> bool:
+        return is_among(taken, ~self.space.is_continuous, point)
 
-    def _check_room(self, fixed: Mapping[int, float]) -> None:
+    def _check_room(self, taken: Array, fixed: Mapping[int, float]) -> None:
         """Refuse to ask a finite space for more points than it has."""
         free = [p.cardinality for i, p in enumerate(self.space.parameters) if i not in fixed]
-        size = np.prod(free)
-        if self._repeats or not size <= len(self._points) + len(self._pending):
+        size = math.prod(free)
+        if self._repeats or size > len(taken):
             return
-        taken = np.array(self._points + self._pending)
         matching = taken[(np.abs(taken[:, list(fixed)] - list(fixed.values())) < SAME_POINT).all(axis=1)]
         if len(np.unique(matching.round(9), axis=0)) >= size:
             raise SpaceExhausted(
@@ -301,59 +297,37 @@ class Optimizer:
             raise ParameterError(f"fixed names {unknown}, which are not parameters; the space has {list(index)}")
         return {index[name]: self.space[name].encode(value) for name, value in fixed.items()}
 
-    def _incumbent(self, fixed: Mapping[int, float]) -> Array:
-        best = self.best
-        known = [k for k, evaluation in enumerate(self._told) if not evaluation.failed]
-        at = best.number if best is not None else max(known, key=lambda k: self._sign * _number(self._told[k]))
-        point = self._points[at].copy()
-        point[list(fixed)] = list(fixed.values())
-        return point
-
     def _beta_context(self, gp: AdditiveGP) -> BetaContext:
         logs = np.log([parameter.cardinality for parameter in self.space.parameters])
         return BetaContext(gp.graph, logs, self.delta, lipschitz=max(lipschitz_estimate(gp), 1e-3))
 
     def _model_at(self, index: int) -> Model:
         """The model of ask ``index``, advanced from the latest one or replayed from the last cold one."""
-        told = len(self._told)
+        history, advance = self._history, self._recipe.advance
+        told = len(history.told)
         if self._latest is not None and self._latest[:2] == (index, told):
             return self._latest[2]
-        epoch = index - index % REBUILD_EVERY
+        first = index - index % REBUILD_EVERY
         model: Model | None = None
-        first = epoch
-        if self._latest is not None and epoch < index and self._asked[index - 1].modelled:
+        if self._latest is not None and first < index and history.asked[index - 1].modelled:
             index_before, told_before, latest = self._latest
-            if (index_before, told_before) == (index - 1, self._asked[index - 1].told):
+            if (index_before, told_before) == (index - 1, history.asked[index - 1].told):
                 model, first = latest, index
         for j in range(first, index):
-            asked = self._asked[j]
+            asked = history.asked[j]
             if asked.modelled:
-                model = self._recipe.advance(model, j, self._told[: asked.told], self._points)
+                model = advance(model, j, history.told[: asked.told], history.points)
                 fixed = self._encoded_fixed(dict(asked.fixed))
                 grid = base_candidates(self.space, model.gp.graph, len(model.data), fixed, self.granularity)
                 self._engine.prepare(model.gp, model.data, grid)
-        model = self._recipe.advance(model, index, self._told, self._points)
+        model = advance(model, index, history.told, history.points)
         self._latest = (index, told, model)
         return model
 
     def _answering_model(self) -> Model:
-        if all(evaluation.failed for evaluation in self._told):
+        if not self._history.successes:
             raise NoObservations("the model needs at least one successful evaluation: tell one first")
-        return self._model_at(len(self._asked))
-
-    def _to_json(self) -> dict[str, Any]:
-        return {
-            "space": self.space.to_json(),
-            "options": self._options_to_json(),
-            "evaluations": [
-                {"params": e.params, "value": e.value, "noise": e.noise, "constraints": e.constraints}
-                for e in self._told
-            ],
-            "asked": [
-                {"params": a.params, "told": a.told, "fixed": a.fixed, "modelled": a.modelled, "answered": a.answered}
-                for a in self._asked
-            ],
-        }
+        return self._model_at(len(self._history.asked))
 
     def _options_to_json(self) -> dict[str, Any]:
         if type(self._engine) is not LocalEngine or type(self.maximizer) not in (MaxSum, Exact):
@@ -364,7 +338,7 @@ class Optimizer:
             "direction": self.direction,
             "seed": self.seed,
             "kernel": self.kernel,
-            "beta": None if callable(self.beta) else self.beta,
+            "beta": "callable" if callable(self.beta) else self.beta,  # load(…, beta=…) must bring it back
             "delta": self.delta,
             "noise": self.noise,
             "n_initial": self.n_initial,
@@ -372,66 +346,15 @@ class Optimizer:
             "granularity": asdict(self.granularity),
         }
 
-    @classmethod
-    def _from_json(cls, content: Mapping[str, Any], replaced: Mapping[str, Any]) -> Optimizer:
-        space = Space.from_json(content["space"])
-        options = dict(content["options"])
-        if options["graph"] is not None:
-            options["graph"] = FactorGraph(space.dim, tuple(tuple(scope) for scope in options["graph"]))
-        maximizer = dict(options["maximizer"])
-        options["maximizer"] = {"MaxSum": MaxSum, "Exact": Exact}[maximizer.pop("name")](**maximizer)
-        options["granularity"] = Granularity(**options["granularity"])
-        options.update(replaced)
-        if options["beta"] is None:
-            raise OptionError("this run used a callable beta, which a file cannot hold: pass load(path, beta=…)")
-        optimizer = cls(space, **options)
-        for record in content["evaluations"]:
-            optimizer._told.append(Evaluation(**record, number=len(optimizer._told)))
-            optimizer._points.append(space.encode(record["params"]))
-        for record in content["asked"]:
-            optimizer._asked.append(Asked(point=space.encode(record["params"]), **record))
-        return optimizer
 
-
-def _same(a: Array, b: Array) -> bool:
-    return bool(np.abs(a - b).max() < SAME_POINT)
-
-
-def _number(evaluation: Evaluation) -> float:
-    return float(evaluation.value) if evaluation.value is not None else -np.inf
-
-
-def _value(value: object) -> float | None:
-    """A finite number, or None for whatever stands for a failure."""
-    if value is None:
-        return None
-    if isinstance(value, (bool, str, bytes)):
-        raise ParameterError(f"a value needs to be a number (or None for a failed evaluation), got {value!r}")
-    try:
-        number = float(np.asarray(value, dtype=np.float64).item())
-    except (TypeError, ValueError):
-        raise ParameterError(
-            f"a value needs to be one number (or None for a failed evaluation), got {value!r:.80}"
-        ) from None
-    return number if np.isfinite(number) else None
-
-
-def _variance(noise: object) -> float:
-    if isinstance(noise, bool) or not isinstance(noise, (int, float, np.number)) or not 0 <= float(noise) < np.inf:
-        raise OptionError(f"noise is a variance: a finite number at least 0 (0: noise-free), got {noise!r}")
-    return float(noise)
-
-
-def _constraints(constraints: Mapping[str, float]) -> dict[str, float]:
-    if not isinstance(constraints, Mapping):
-        raise ParameterError(f"constraints are a dict of name to number (feasible at or below 0), got {constraints!r}")
-    checked = {}
-    for name, value in constraints.items():
-        number = _value(value)
-        if not isinstance(name, str) or number is None:
-            raise ParameterError(f"constraint {name!r} needs a finite number (feasible at or below 0), got {value!r}")
-        checked[name] = number
-    return checked
+def _options_from_json(space: Space, saved: Mapping[str, Any]) -> dict[str, Any]:
+    options = dict(saved)
+    if options["graph"] is not None:
+        options["graph"] = FactorGraph(space.dim, tuple(tuple(scope) for scope in options["graph"]))
+    maximizer = dict(options["maximizer"])
+    options["maximizer"] = {"MaxSum": MaxSum, "Exact": Exact}[maximizer.pop("name")](**maximizer)
+    options["granularity"] = Granularity(**options["granularity"])
+    return options
 
 
 def _checked_graph(graph: object, space: Space) -> FactorGraph | None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dechbo.errors import OptionError, ParameterError
 from dechbo.graph import FactorGraph
 
 Array = NDArray[np.float64]
@@ -39,6 +40,14 @@ class Evaluation(Record):
     constraints: Mapping[str, float] | None = None
     number: int = 0
 
+    @classmethod
+    def of(
+        cls, params: Params, value: object, noise: object = None, constraints: Mapping[str, object] | None = None
+    ) -> Evaluation:
+        """Check what a user tells; None, NaN and infinities become a failure."""
+        limits = None if constraints is None else _constraints(constraints)
+        return cls(params, _number(value), None if noise is None else variance(noise), limits)
+
     @property
     def failed(self) -> bool:
         """Whether the evaluation gave no number."""
@@ -48,6 +57,11 @@ class Evaluation(Record):
     def feasible(self) -> bool:
         """Whether it gave a number and every constraint is at most 0."""
         return not self.failed and all(c <= 0 for c in (self.constraints or {}).values())
+
+    @property
+    def number_value(self) -> float:
+        """The value, NaN where there is none."""
+        return math.nan if self.value is None else self.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,3 +97,35 @@ class AskInfo(Record):
     step_bound: float = math.nan  # regret of this step is at most this, with the probability of the beta schedule
     jitter: float = 0.0
     refitted: bool = False
+
+
+def variance(noise: object) -> float:
+    """A noise variance that a user gives."""
+    if isinstance(noise, bool) or not isinstance(noise, (int, float, np.number)) or not 0 <= float(noise) < np.inf:
+        raise OptionError(f"noise is a variance: a finite number at least 0 (0: noise-free), got {noise!r}")
+    return float(noise)
+
+
+def _number(value: object) -> float | None:
+    if value is None:
+        return None
+    try:
+        if isinstance(value, (bool, str, bytes)):
+            raise TypeError
+        number = float(np.asarray(value, dtype=np.float64).item())
+    except (TypeError, ValueError):
+        message = f"a value needs to be one number (or None for a failed evaluation), got {value!r:.80}"
+        raise ParameterError(message) from None
+    return number if math.isfinite(number) else None
+
+
+def _constraints(constraints: Mapping[str, object]) -> dict[str, float]:
+    if not isinstance(constraints, Mapping):
+        raise ParameterError(f"constraints are a dict of name to number (feasible at or below 0), got {constraints!r}")
+    checked = {}
+    for name, value in constraints.items():
+        number = _number(value)
+        if not isinstance(name, str) or number is None:
+            raise ParameterError(f"constraint {name!r} needs a finite number (feasible at or below 0), got {value!r}")
+        checked[name] = number
+    return checked

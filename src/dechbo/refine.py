@@ -28,6 +28,7 @@ from dechbo.space import Space
 Array = NDArray[np.float64]
 
 FINEST, COARSEST = 65, 5  # candidates of a continuous variable on the base grid
+RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
 ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
 
 
@@ -125,10 +126,10 @@ class Search:
         for value, point in sorted(reached, key=lambda pair: -pair[0]):
             if not self.is_taken(point):
                 return Suggestion(point, maximum, max(value, maximum.value))
-        value, point = self._best_untaken(acquisition, at_grid, candidates)
+        value, point = self._best_untaken(acquisition, at_grid)
         return Suggestion(point, replace(maximum, value=min(value, maximum.value)), value)
 
-    def _best_untaken(self, acquisition: Acquisition, start: Array, candidates: Sequence[Array]) -> tuple[float, Array]:
+    def _best_untaken(self, acquisition: Acquisition, start: Array) -> tuple[float, Array]:
         """The best point of a small finite space that is not taken; elsewhere the best of those met from ``start``."""
         parameters = self.space.parameters
         free = [p.cardinality for i, p in enumerate(parameters) if i not in self.fixed]
@@ -137,7 +138,11 @@ class Search:
             points = np.array([p for p in itertools.product(*values) if not self.is_taken(np.array(p))])
             scores = acquisition.values(points)
             return float(scores.max()), points[int(scores.argmax())]
-        for value, point in itertools.islice(_outward(acquisition, start, candidates), 10_000):
+        base = base_candidates(self.space, self.gp.graph, len(self.data), self.fixed, self.granularity)
+        wider = [
+            np.concatenate([[x], grid[np.abs(grid - x) > RESOLUTION]]) for grid, x in zip(base, start, strict=True)
+        ]
+        for value, point in itertools.islice(_outward(acquisition, start, wider), 1000):
             if not self.is_taken(point):
                 return value, point
         rng = np.random.default_rng(len(self.data))
@@ -196,24 +201,20 @@ def ascend(acquisition: Acquisition, start: Array, moving: NDArray[np.int64], st
 
 
 def _outward(acquisition: Acquisition, start: Array, candidates: Sequence[Array]) -> Iterator[tuple[float, Array]]:
-    """Points of the grid in rising distance from ``start``, the best first: change one coordinate at a time."""
+    """Points of the grid, the best first as far as met: from each, one coordinate is changed at a time."""
     heap = [(-float(acquisition.values(start[None])[0]), start.tobytes())]
     met = {start.tobytes()}
     while heap:
         score, key = heapq.heappop(heap)
         point = np.frombuffer(key)
         yield -score, point
-        fresh = []
-        for i, values in enumerate(candidates[:256]):
-            for value in values:
+        for i, values in enumerate(acquisition.lines(point, candidates)):
+            for value, coordinate in zip(values, candidates[i], strict=True):
                 near = point.copy()
-                near[i] = value
+                near[i] = coordinate
                 if near.tobytes() not in met:
                     met.add(near.tobytes())
-                    fresh.append(near)
-        if fresh:
-            for value, near in zip(acquisition.values(np.array(fresh)), fresh, strict=True):
-                heapq.heappush(heap, (-float(value), near.tobytes()))
+                    heapq.heappush(heap, (-float(value), near.tobytes()))
 
 
 def _chosen(candidates: Sequence[Array], maximum: Maximum) -> Array:

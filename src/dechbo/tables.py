@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.errors import TableError
-from dechbo.graph import FactorGraph
+from dechbo.graph import FactorGraph, Scope
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class FactorTables:
         scopes = self.graph.scopes
         if len(self.values) != len(scopes):
             raise TableError(f"expected one table per factor ({len(scopes)}), got {len(self.values)}")
-        arrays = [np.asarray(value, dtype=np.float64) for value in self.values]
+        arrays = [_as_array(scope, value) for scope, value in zip(scopes, self.values, strict=True)]
         for scope, array in zip(scopes, arrays, strict=True):
             if array.ndim != len(scope):
                 raise TableError(f"the table of scope {scope} needs {len(scope)} axes, got shape {array.shape}")
@@ -51,10 +51,12 @@ class FactorTables:
 
     def _adopt(self, sizes: NDArray[np.int64], flat: Array) -> None:
         starts = table_starts(self.graph, sizes)
-        if flat.shape != (starts[-1],) or not flat.flags.c_contiguous:
-            raise TableError(f"expected one buffer of {starts[-1]} cells, got shape {flat.shape}")
-        top = flat.max()
-        if not top < np.inf:
+        if flat.shape != (starts[-1],) or flat.dtype != np.float64 or not flat.flags.c_contiguous:
+            raise TableError(
+                f"expected one contiguous float64 buffer of {starts[-1]} cells, got shape {flat.shape}, "
+                f"dtype {flat.dtype}, strides {flat.strides}"
+            )
+        if not flat.max() < np.inf:
             raise TableError("table entries need to be finite or -inf (a forbidden cell), got NaN or +inf")
         scopes = self.graph.scopes
         views = tuple(
@@ -62,6 +64,9 @@ class FactorTables:
         )
         for name, value in (("values", views), ("sizes", sizes), ("starts", starts), ("flat", flat)):
             object.__setattr__(self, name, value)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FactorTables.from_flat, (self.graph, self.sizes, self.flat)  # views stay views in copies and pickles
 
     @cached_property
     def mean(self) -> float:
@@ -75,17 +80,23 @@ class FactorTables:
     def value(self, choice: Sequence[int] | NDArray[np.int64]) -> float:
         """phi at ``choice``, one candidate index per variable."""
         chosen = np.asarray(choice)
-        if chosen.shape != (self.graph.dim,):
-            raise TableError(f"a choice needs {self.graph.dim} indices, got shape {chosen.shape}")
-        if (chosen < 0).any() or (chosen >= self.sizes).any():
-            raise TableError("a choice needs indices from 0 to the variable's number of candidates less 1")
+        if chosen.shape != (self.graph.dim,) or not np.issubdtype(chosen.dtype, np.integer):
+            raise TableError(
+                f"a choice needs {self.graph.dim} whole numbers, got shape {chosen.shape}, dtype {chosen.dtype}"
+            )
+        if (wrong := (chosen < 0) | (chosen >= self.sizes)).any():
+            i = int(wrong.argmax())
+            raise TableError(f"variable {i} has the candidates 0 to {self.sizes[i] - 1}, got the choice {chosen[i]}")
         scopes = self.graph.scopes
         return float(sum(table[tuple(chosen[list(scope)])] for scope, table in zip(scopes, self.values, strict=True)))
 
 
 def table_starts(graph: FactorGraph, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where each table starts in a common buffer; cells are counted in floating point so that none overflow."""
-    cells = np.multiply.reduceat(sizes[graph.members].astype(np.float64), graph.starts[:-1])
+    if sizes.shape != (graph.dim,) or not (sizes >= 1).all():
+        raise TableError(f"each of {graph.dim} variables needs at least one candidate, got the sizes {sizes}")
+    with np.errstate(over="ignore"):
+        cells = np.multiply.reduceat(sizes[graph.members].astype(np.float64), graph.starts[:-1])
     if cells.sum() > 2**40:
         worst = graph.scopes[int(cells.argmax())]
         raise TableError(
@@ -93,6 +104,13 @@ def table_starts(graph: FactorGraph, sizes: NDArray[np.int64]) -> NDArray[np.int
             "use smaller scopes or fewer candidates"
         )
     return np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
+
+
+def _as_array(scope: Scope, value: object) -> Array:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TableError(f"the table of scope {scope} needs an array of numbers, got {value!r}") from None
 
 
 def _domain_sizes(graph: FactorGraph, arrays: Sequence[Array]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ def packed_messages(table, incoming):
     outgoing = np.empty(sum(table.shape))
     shape = np.array(table.shape)
     work = np.empty(table.ndim * table.size)
-    factor_messages(table.ravel(), shape, np.concatenate(incoming), outgoing, work, np.empty(table.size))
+    factor_messages(table.ravel(), shape, np.concatenate(incoming), outgoing, work, work.copy())
     return np.split(outgoing, np.cumsum(shape)[:-1])
 
 

@@ -35,8 +35,8 @@ class TableCache:
         sizes = np.array([len(values) for values in candidates], dtype=np.int64)
         cells = int(table_starts(posterior.gp.graph, sizes)[-1])
         observed = len(posterior.X) - posterior.pending
-        if 8 * cells * observed * 5 // 4 > self.memory_limit:
-            self._posterior = None
+        if 8 * cells * (_room(observed) + 1) > self.memory_limit:  # V, and one row for its squares
+            self._posterior, self._V = None, np.empty((0, 0))
             return False
         if not self._extends(posterior, candidates, observed):
             self._rebuild(posterior, candidates, cells, observed)
@@ -45,7 +45,7 @@ class TableCache:
         if observed > held:
             fresh = self._covariances(posterior, held)
             if observed > len(self._V):
-                self._V = np.concatenate([self._V[:held], np.empty((max(8, observed // 4), cells))])
+                self._V = np.concatenate([self._V[:held], np.empty((_room(observed) - held, cells))])
             for n in range(held, observed):
                 self._V[n] = self._next_row(posterior, fresh[n - held], self._V[:n], n)
                 self._squares += self._V[n] ** 2
@@ -81,7 +81,7 @@ class TableCache:
     def _rebuild(self, posterior: AdditivePosterior, candidates: Sequence[Array], cells: int, observed: int) -> None:
         self._posterior, self._candidates = posterior, list(candidates)
         L = np.asfortranarray(posterior.L[:observed, :observed])
-        self._V = np.empty((observed + max(8, observed // 4), cells))
+        self._V = np.empty((_room(observed), cells))
         self._V[:observed] = self._covariances(posterior, 0)[:observed]
         self._squares = np.zeros(cells)
         for start in range(0, cells, 1024):
@@ -99,3 +99,8 @@ class TableCache:
     def _next_row(posterior: AdditivePosterior, covariance: Array, V: Array, n: int) -> Array:
         row: Array = (covariance - posterior.L[n, :n] @ V) / posterior.L[n, n]
         return row
+
+
+def _room(observed: int) -> int:
+    """How many rows to allocate for ``observed`` ones: some more, so that the array is seldom copied."""
+    return observed + max(8, observed // 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,23 @@ class Acquisition:
             mean, deviation = self.posterior.factor(k, points[:, scope])
             total += mean + np.sqrt(self.beta) * deviation
         return total
+
+    def lines(self, point: Array, candidates: Sequence[Array]) -> list[Array]:
+        """phi on the lines through ``point``: for each variable, at each of its candidates, the others held.
+
+        Only the factors that see the variable are computed again.
+        """
+        mean, deviation = self.components(point)
+        root = np.sqrt(self.beta)
+        here = mean + root * deviation
+        answer = [np.full(len(values), here.sum()) for values in candidates]
+        for k, scope in enumerate(self.posterior.gp.graph.scopes):
+            for axis, i in enumerate(scope):
+                variants = np.tile(point[list(scope)], (len(candidates[i]), 1))
+                variants[:, axis] = candidates[i]
+                mean, deviation = self.posterior.factor(k, variants)
+                answer[i] += mean + root * deviation - here[k]
+        return answer
 
     def components(self, point: Array) -> tuple[Array, Array]:
         """mu_I and sigma_I of every factor at one point, two (|U|,) arrays."""

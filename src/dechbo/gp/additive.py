@@ -85,7 +85,7 @@ class AdditiveGP:
         """The posterior given ``data``: one Cholesky factorisation, remembered for the same ``data`` object."""
         if self._latest is not None and self._latest[0] is data:
             return self._latest[1]
-        self._check(data)
+        self.check(data)
         L, jitter = cholesky(self.gram(data.X), self.hyperparameters.noise + data.noise)
         z = solve_triangular(L, data.y, lower=True, check_finite=False)
         alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
@@ -95,7 +95,7 @@ class AdditiveGP:
 
     def log_evidence(self, data: Observations) -> float:
         """log p(y | X) = -|L^-1 y|^2 / 2 - sum log L_pp - n/2 log 2 pi: the whole sum, never divided by n."""
-        self._check(data)
+        self.check(data)
         L, _ = cholesky(self.gram(data.X), self.hyperparameters.noise + data.noise)
         return _log_evidence(L, solve_triangular(L, data.y, lower=True, check_finite=False))
 
@@ -104,7 +104,7 @@ class AdditiveGP:
 
         d/dtheta = sum M o dK/dtheta / 2,  M = alpha alpha^T - (K + noise)^-1.
         """
-        self._check(data)
+        self.check(data)
         theta = self.hyperparameters
         L, _ = cholesky(self.gram(data.X), theta.noise + data.noise)
         z = solve_triangular(L, data.y, lower=True, check_finite=False)
@@ -115,7 +115,8 @@ class AdditiveGP:
         noise = 0.5 * np.trace(M) * theta.noise
         return _log_evidence(L, z), np.concatenate([lengths, variances * theta.variances, [noise]])
 
-    def _check(self, data: Observations) -> None:
+    def check(self, data: Observations) -> None:
+        """Refuse observations that this model cannot be conditioned on."""
         if data.dim != self.graph.dim:
             raise DataError(f"the model has {self.graph.dim} variables, the observations have {data.dim}")
         if len(data) == 0:
@@ -175,7 +176,9 @@ class AdditivePosterior:
         n, m = len(self.X), len(points)
         C = solve_triangular(self.L, self._joint_covariances(points), lower=True, check_finite=False)
         noise = np.full(m, self.gp.hyperparameters.noise + self.jitter)
-        corner, jitter = cholesky(self.gp.gram(points) - C.T @ C, noise)
+        # what is left of a pending point beside an equal one is rounding of its prior variance, so that is the scale
+        scale = float(self.gp.hyperparameters.variances.sum())
+        corner, jitter = cholesky(self.gp.gram(points) - C.T @ C, noise, scale=scale, solved=n)
         L = np.zeros((n + m, n + m), order="F")
         L[:n, :n], L[n:, :n], L[n:, n:] = self.L, C.T, corner
         alpha = np.append(self.alpha, np.zeros(m))
@@ -184,7 +187,10 @@ class AdditivePosterior:
         )
 
     def _joint_covariances(self, points: Array) -> Array:
-        return np.stack([self.covariances(point)[0].sum(axis=0) for point in points], axis=1)
+        rows = np.empty((len(points), len(self.X)))
+        for row, point in zip(rows, points, strict=True):
+            self.covariances(point)[0].sum(axis=0, out=row)
+        return rows.T
 
     def _moments(self, covariance: Array, prior: float) -> tuple[Array, Array]:
         mean = covariance.T @ self.alpha
@@ -192,15 +198,20 @@ class AdditivePosterior:
         return mean, np.sqrt(np.maximum(prior - np.einsum("pn,pn->n", V, V), 0.0))
 
 
-def cholesky(K: Array, noise: Array) -> tuple[Array, float]:
-    """L with L L^T = K + diag(noise + jitter), and the smallest jitter of a short list that allows it."""
-    scale = max(float(np.mean(np.diagonal(K))), np.finfo(float).tiny)
+def cholesky(K: Array, noise: Array, *, scale: float | None = None, solved: int = 0) -> tuple[Array, float]:
+    """L with L L^T = K + diag(noise + jitter), and the smallest jitter of a short list that allows it.
+
+    K may be what remains after ``solved`` earlier rows; ``scale`` is then the size of the diagonal before them.
+    """
+    scale = max(float(np.mean(np.diagonal(K))) if scale is None else scale, np.finfo(float).tiny)
+    # the rounding of a squared pivot (Higham 2002, Theorem 10.3), four times over
+    rounding = 4 * (solved + len(K) + 1) * np.finfo(float).eps * scale
     for step in _JITTERS:
         A = np.array(K, order="F")
         A[np.diag_indices_from(A)] += noise + step * scale
         L, info = dpotrf(A, lower=1, overwrite_a=1, clean=1)
         # a pivot at the level of rounding means a singular matrix that passed by luck
-        if info == 0 and np.diagonal(L).min() > 1e-8 * np.sqrt(scale):
+        if info == 0 and np.diagonal(L).min() ** 2 > rounding:
             return L, step * scale
     raise DataError("the covariance matrix could not be factorised: are the hyperparameters finite?")
 

@@ -80,6 +80,8 @@ def fit(
         level = float(np.exp(theta[-1])) if noise is None else noise
         return AdditiveGP(graph, Hyperparameters(lengths, variances, level), kernel=kernel)
 
+    model(prior.centre).check(data)  # here, because the loss takes every DataError for a matrix out of range
+
     def loss(theta: Array) -> tuple[float, Array]:
         density, slope = prior.log_density(theta)
         try:

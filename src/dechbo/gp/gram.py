@@ -83,7 +83,8 @@ def _block_correlations(
         else:
             for b in range(BLOCK):
                 k[i, b] = 1.0 if z0 == zb[i, b] else shared[i]
-                dk[i, b] = 0.0 if z0 == zb[i, b] else -np.log(shared[i]) * shared[i]
+                # exp(-1 / l) may underflow to 0: its logarithm is then no longer -1 / l
+                dk[i, b] = 0.0 if z0 == zb[i, b] or shared[i] == 0.0 else -np.log(shared[i]) * shared[i]
 
 
 @compiled

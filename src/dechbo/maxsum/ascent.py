@@ -26,8 +26,7 @@ def coordinate_ascent(packed: Packed, choice: Indices) -> None:
     """x_i <- argmax_h phi(h, x_others), variable after variable, in place, until no variable gains."""
     scores = np.empty(len(packed.unary))
     alone = np.zeros(len(choice), dtype=np.bool_)
-    moved = True
-    while moved:
+    for _ in range(1000):  # far more than it takes
         moved = False
         for i in packed.variables:
             here = scores[: packed.unary_at[i + 1] - packed.unary_at[i]]
@@ -36,6 +35,8 @@ def coordinate_ascent(packed: Packed, choice: Indices) -> None:
             if here[best] - here[choice[i]] > ROUNDING * size:
                 choice[i] = best
                 moved = True
+        if not moved:
+            break
 
 
 @compiled
@@ -66,7 +67,7 @@ def scores_given(packed: Packed, i: int, free: Flags, choice: Indices, scores: A
 @compiled
 def factor_ascent(packed: Packed, choice: Indices) -> bool:
     """x_I <- argmax phi(x_I, x_others), factor after factor, in place; answers whether any of them gained."""
-    sums, rest = np.empty(packed.deepest), np.empty(packed.widest)
+    sums, spare = np.empty(packed.deepest), np.empty(packed.deepest)
     scores, outgoing = np.empty(packed.longest), np.empty(packed.longest)
     free = np.zeros(len(choice), dtype=np.bool_)
     # at most all factors share variables with one of them, and an axis has at least one message entry
@@ -83,7 +84,7 @@ def factor_ascent(packed: Packed, choice: Indices) -> bool:
         shared = shared_factors(packed, k, free, choice, bases, steps)
         promising = shared > 1
         if not promising:
-            outgoing_messages(packed, k, scores, outgoing, sums, rest)
+            outgoing_messages(packed, k, scores, outgoing, sums, spare)
             cell = packed.tables[k]
             for e in range(first, end):
                 cell += packed.strides[e] * choice[packed.members[e]]

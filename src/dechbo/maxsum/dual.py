@@ -23,7 +23,7 @@ def upper_bound(packed: Packed, messages: Array) -> float:
 @compiled
 def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
     """The maxima that ``upper_bound`` adds (factors first), and the sum of the sizes of all numbers they come from."""
-    sums, rest = np.empty(packed.deepest), np.empty(packed.widest)
+    sums, spare = np.empty(packed.deepest), np.empty(packed.deepest)
     incoming, outgoing = np.empty(packed.longest), np.empty(packed.longest)
     factors = len(packed.tables)
     terms = np.empty(factors + len(packed.variables))
@@ -37,7 +37,7 @@ def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
             for entry in range(packed.at[e], packed.at[e + 1]):
                 most = larger(most, abs(messages[entry]))
             size += 2.0 * most
-        outgoing_messages(packed, k, incoming, outgoing, sums, rest)
+        outgoing_messages(packed, k, incoming, outgoing, sums, spare)
         best = -np.inf
         for h in range(packed.lengths[packed.scopes[k]]):
             best = max(best, outgoing[h] + incoming[h])
@@ -61,7 +61,7 @@ def dual_sweeps(
     bound is sum_i max b_i. Each sweep's beliefs are decoded; ``best_choice`` is replaced where that beats ``best``.
     Stops when a sweep gains no more than ``tolerance``. Answers the best score.
     """
-    sums, rest = np.empty(packed.deepest), np.empty(packed.widest)
+    sums, spare = np.empty(packed.deepest), np.empty(packed.deepest)
     incoming, outgoing = np.empty(packed.longest), np.empty(packed.longest)
     choice = best_choice.copy()
     belief = beliefs(packed, messages)
@@ -73,7 +73,7 @@ def dual_sweeps(
                 base, first = packed.unary_at[packed.members[e]], packed.at[e]
                 for h in range(packed.lengths[e]):
                     incoming[first - origin + h] = belief[base + h] - messages[first + h]
-            outgoing_messages(packed, k, incoming, outgoing, sums, rest)
+            outgoing_messages(packed, k, incoming, outgoing, sums, spare)
             share = 1.0 / (packed.scopes[k + 1] - packed.scopes[k])
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
                 base, first = packed.unary_at[packed.members[e]], packed.at[e]

@@ -70,7 +70,7 @@ def solve_forest(packed: Packed, parents: Indices, roots: Indices, choice: Indic
     Up: b_p += max over x_I with x_p = h of phi_I + sum_{j != p} b_j. Down: x_root = argmax b_root, and each factor
     chooses its children jointly, given x_p.
     """
-    sums, rest = np.empty(packed.deepest), np.empty(packed.widest)
+    sums, spare = np.empty(packed.deepest), np.empty(packed.deepest)
     incoming, outgoing = np.empty(packed.longest), np.empty(packed.longest)
     belief = packed.unary.copy()
     for k in range(len(packed.tables) - 1, -1, -1):
@@ -78,7 +78,7 @@ def solve_forest(packed: Packed, parents: Indices, roots: Indices, choice: Indic
         for e in range(packed.scopes[k], packed.scopes[k + 1]):
             base, first = packed.unary_at[packed.members[e]], packed.at[e] - origin
             incoming[first : first + packed.lengths[e]] = belief[base : base + packed.lengths[e]]
-        outgoing_messages(packed, k, incoming, outgoing, sums, rest)
+        outgoing_messages(packed, k, incoming, outgoing, sums, spare)
         up = packed.scopes[k] + parents[k]
         message = outgoing[packed.at[up] - origin : packed.at[up + 1] - origin]
         base, top = packed.unary_at[packed.members[up]], message[argmax(message)]

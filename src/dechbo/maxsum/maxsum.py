@@ -27,9 +27,9 @@ class MaxSum:
 
     Acyclic components are solved exactly by one undamped pass. Cyclic ones get at most ``rounds`` synchronous rounds,
     new <- damping old + (1 - damping) new, which stop once no message moves by more than ``tolerance`` times the
-    largest range of a table; then at most ``dual_sweeps`` sweeps of dual messages for the upper bound, and coordinate
-    ascent from the best choice decoded on the way. ``Maximum.rounds`` counts the rounds on cyclic components: 0 where
-    there are none.
+    largest range of a table; then at most ``dual_sweeps`` sweeps of dual messages for the upper bound, and ascent
+    over variables and factors from the best choice decoded on the way. ``Maximum.rounds`` counts the rounds on cyclic
+    components: 0 where there are none.
     """
 
     rounds: int = 30

@@ -37,7 +37,6 @@ class Packed(NamedTuple):
     variables: Indices  # the variables that these factors see, by first sight: so relabelling changes no order
     edges: Indices  # edges sorted by variable
     edges_at: Indices  # (dim + 1,) the edges of variable i are edges[edges_at[i]:edges_at[i + 1]]
-    widest: int  # most cells in a table beside its first axis
     deepest: int  # most cells in the partial tables of one factor: the sum of its strides
     longest: int  # most message entries of one factor
 
@@ -75,7 +74,6 @@ def pack(
         variables=members[np.sort(np.unique(members, return_index=True)[1])],
         edges=np.argsort(members, kind="stable"),
         edges_at=np.concatenate([[0], np.cumsum(degrees)]),
-        widest=int(strides.max(initial=1)),
         deepest=int(np.bincount(owners, strides).max(initial=1)),
         longest=int(np.diff(at[starts]).max(initial=1)),
     )
@@ -98,7 +96,7 @@ def factor_to_variable(table: Array, incoming: Sequence[Array], axis: int) -> Ar
 def peel(table: Array, later: Array, message: Array, outgoing: Array, rest: Array) -> None:
     """Remove the first axis of a table T (n x R), given S_r = ``later`` and m = ``message`` (q of that axis).
 
-    outgoing[a] = max_r T[a, r] + S_r;  rest[r] = max_a T[a, r] + m[a].  ``rest`` may be the table's own memory.
+    outgoing[a] = max_r T[a, r] + S_r;  rest[r] = max_a T[a, r] + m[a].
     """
     cells = len(later)
     for a in range(len(message)):
@@ -117,16 +115,21 @@ def peel(table: Array, later: Array, message: Array, outgoing: Array, rest: Arra
 
 
 @compiled
-def factor_messages(table: Array, shape: Indices, incoming: Array, outgoing: Array, sums: Array, rest: Array) -> None:
+def factor_messages(table: Array, shape: Indices, incoming: Array, outgoing: Array, sums: Array, spare: Array) -> None:
     """All messages of one factor (Eq. 3), reading its table once.
 
     Axis by axis: the first axis' message needs only S, the outer sum of the later axes' incoming messages; then that
-    axis is maximised out (``peel``) and what remains is a smaller table. ``sums`` and ``rest`` are work space.
+    axis is maximised out (``peel``) and what remains is a smaller table. ``sums`` and ``spare`` are work space.
     """
     order = len(shape)
-    sums[0] = 0.0
-    start, cells, first = 0, 1, len(incoming)
-    for axis in range(order - 1, 0, -1):  # S of each level after the one of the level below it
+    if order == 1:
+        outgoing[:] = table
+        return
+    cells = shape[order - 1]
+    start, first = 0, len(incoming) - cells
+    last = outgoing[first:]
+    sums[:cells] = incoming[first:]
+    for axis in range(order - 2, 0, -1):  # S of each level after the one of the level below it
         first -= shape[axis]
         inner = sums[start : start + cells]
         start += cells
@@ -135,13 +138,18 @@ def factor_messages(table: Array, shape: Indices, incoming: Array, outgoing: Arr
             for r in range(cells):
                 outer[r] = incoming[first + a] + inner[r]
         cells *= shape[axis]
-    end = shape[0]
-    peel(table, sums[start : start + cells], incoming[:end], outgoing[:end], rest[:cells])
-    for axis in range(1, order):
+    end, used = shape[0], cells
+    rest = spare[:cells] if order > 2 else last
+    peel(table, sums[start : start + cells], incoming[:end], outgoing[:end], rest)
+    for axis in range(1, order - 1):
         first, end = end, end + shape[axis]
         cells //= shape[axis]
         start -= cells
-        peel(rest, sums[start : start + cells], incoming[first:end], outgoing[first:end], rest[:cells])
+        # what remains goes elsewhere: LLVM vectorises only what does not overlap; after the last peel it is a message
+        smaller = spare[used : used + cells] if axis < order - 2 else last
+        peel(rest, sums[start : start + cells], incoming[first:end], outgoing[first:end], smaller)
+        rest = smaller
+        used += cells
 
 
 @compiled
@@ -188,13 +196,13 @@ def score(packed: Packed, choice: Indices) -> float:
 
 
 @compiled
-def outgoing_messages(packed: Packed, k: int, incoming: Array, outgoing: Array, sums: Array, rest: Array) -> None:
+def outgoing_messages(packed: Packed, k: int, incoming: Array, outgoing: Array, sums: Array, spare: Array) -> None:
     """The messages of factor k for its ``incoming`` ones, both laid out axis by axis."""
     first, end = packed.scopes[k], packed.scopes[k + 1]
     entries = packed.at[end] - packed.at[first]
     start = packed.tables[k]
     table = packed.flat[start : start + packed.lengths[first] * packed.strides[first]]
-    factor_messages(table, packed.lengths[first:end], incoming[:entries], outgoing[:entries], sums, rest)
+    factor_messages(table, packed.lengths[first:end], incoming[:entries], outgoing[:entries], sums, spare)
 
 
 @compiled
@@ -206,7 +214,7 @@ def max_sum_rounds(
     ``best_choice`` becomes the best choice decoded in any round. Stops once no message entry moves by more than
     ``tolerance``. Messages are shifted to maximum 0: they drift without bound on cycles.
     """
-    sums, rest = np.empty(packed.deepest), np.empty(packed.widest)
+    sums, spare = np.empty(packed.deepest), np.empty(packed.deepest)
     incoming, outgoing = np.empty(packed.longest), np.empty(packed.longest)
     choice = best_choice.copy()
     belief = beliefs(packed, messages)
@@ -220,7 +228,7 @@ def max_sum_rounds(
                 base, first = packed.unary_at[packed.members[e]], packed.at[e]
                 for h in range(packed.lengths[e]):
                     incoming[first - origin + h] = belief[base + h] - messages[first + h]
-            outgoing_messages(packed, k, incoming, outgoing, sums, rest)
+            outgoing_messages(packed, k, incoming, outgoing, sums, spare)
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
                 new = outgoing[packed.at[e] - origin : packed.at[e + 1] - origin]
                 old = messages[packed.at[e] : packed.at[e + 1]]

@@ -15,7 +15,7 @@ def random_forest(rng: np.random.Generator, dim: int, edges: int | None = None) 
     """
     most = dim - 1
     edges = most if edges is None else edges
-    if not 0 <= edges <= most:
+    if isinstance(edges, bool) or not isinstance(edges, (int, np.integer)) or not 0 <= edges <= most:
         raise OptionError(f"a forest over {dim} variables has 0 to {most} edges, got {edges}")
     root = list(range(dim))
 

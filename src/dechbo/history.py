@@ -1,0 +1,98 @@
+"""The history of a run: everything told and everything asked. Once told, never lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.records import Asked, Evaluation, Params
+from dechbo.refine import RESOLUTION
+from dechbo.space import Space
+
+Array = NDArray[np.float64]
+
+SAME_POINT = 1e-9  # coordinates closer than this in the unit cube are the same number, but for rounding
+
+
+class History:
+    """Evaluations told and points asked, in order, with their coordinates."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.told: list[Evaluation] = []
+        self.points: list[Array] = []  # where, evaluation by evaluation
+        self.asked: list[Asked] = []
+
+    def tell(self, evaluation: Evaluation) -> None:
+        """Add an evaluation; if its point was asked for, it is pending no longer."""
+        point = self.space.encode(evaluation.params)
+        self.told.append(replace(evaluation, number=len(self.told)))
+        self.points.append(point)
+        for k, asked in enumerate(self.asked):
+            if not asked.answered and np.abs(asked.point - point).max() < SAME_POINT:
+                self.asked[k] = replace(asked, answered=True)
+                return
+
+    def ask(self, params: Params, fixed: Params, *, modelled: bool) -> None:
+        """Add a point handed out."""
+        self.asked.append(Asked(params, self.space.encode(params), len(self.told), fixed, modelled))
+
+    @property
+    def pending(self) -> list[Array]:
+        """Points asked and not yet told."""
+        return [asked.point for asked in self.asked if not asked.answered]
+
+    @property
+    def failures(self) -> list[Array]:
+        """Points whose evaluation failed."""
+        return [self.points[evaluation.number] for evaluation in self.told if evaluation.failed]
+
+    @property
+    def successes(self) -> list[Evaluation]:
+        """Evaluations that gave a number."""
+        return [evaluation for evaluation in self.told if not evaluation.failed]
+
+    def best(self, sign: float) -> Evaluation | None:
+        """The feasible evaluation with the largest sign * value, the first of equals."""
+        usable = [evaluation for evaluation in self.told if evaluation.feasible]
+        return max(usable, key=lambda evaluation: sign * evaluation.number_value, default=None)
+
+    def incumbent(self, sign: float) -> Array:
+        """Where the search looks for better: at the best feasible evaluation, or the best of all if none is."""
+        best = self.best(sign)
+        if best is None:
+            best = max(self.successes, key=lambda evaluation: sign * evaluation.number_value)
+        return self.points[best.number].copy()
+
+    def taken(self, *, repeats: bool) -> Array:
+        """Points not to suggest: pending ones, and evaluated ones unless ``repeats`` make sense; (n, d)."""
+        rivals = self.pending if repeats else self.points + self.pending
+        return np.array(rivals).reshape(-1, self.space.dim)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        told = [
+            {"params": e.params, "value": e.value, "noise": e.noise, "constraints": e.constraints} for e in self.told
+        ]
+        names = ("params", "told", "fixed", "modelled", "answered")
+        return {"evaluations": told, "asked": [{name: getattr(a, name) for name in names} for a in self.asked]}
+
+    @classmethod
+    def from_json(cls, space: Space, content: Mapping[str, Any]) -> History:
+        """The way back."""
+        history = cls(space)
+        for record in content["evaluations"]:
+            history.tell(Evaluation(**record))
+        for record in content["asked"]:
+            history.asked.append(Asked(point=space.encode(record["params"]), **record))
+        return history
+
+
+def is_among(points: Array, discrete: NDArray[np.bool_], point: Array) -> bool:
+    """Whether ``point`` is one of ``points`` (n, d): the same discrete values, the rest within the resolution."""
+    reach = np.where(discrete, SAME_POINT, RESOLUTION)
+    return bool(len(points)) and bool((np.abs(points - point) < reach).all(axis=1).any())

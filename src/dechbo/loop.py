@@ -1,0 +1,131 @@
+"""minimize: the whole loop in one call, with SciPy's manners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import Bounds, OptimizeResult
+
+from dechbo.errors import OptionError, SpaceError
+from dechbo.optimizer import Optimizer
+from dechbo.space import Float, Space
+
+Array = NDArray[np.float64]
+
+
+def minimize(
+    fun: Callable[..., float],
+    bounds: Sequence[tuple[float, float]] | Bounds | Space,
+    *,
+    n_calls: int,
+    rng: int | np.random.Generator | None = None,
+    callback: Callable[[OptimizeResult], object] | None = None,
+    x0: ArrayLike | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    args: tuple[Any, ...] = (),
+    **options: Any,
+) -> OptimizeResult:
+    """Minimise ``fun(x, *args)`` over a box in ``n_calls`` evaluations.
+
+    Parameters
+    ----------
+    fun
+        Called with an array of coordinates; with a ``Space`` in place of bounds, with a dict of parameters. A NaN or
+        infinite value counts as a failed evaluation; an exception ends the run and reaches the caller.
+    bounds
+        ``[(low, high), ...]``, a ``scipy.optimize.Bounds``, or a ``Space`` for mixed parameters.
+    n_calls
+        How many evaluations to make, those of ``x0`` included.
+    rng
+        A seed or a generator; same seed, same run.
+    callback
+        Called after each evaluation with the result so far; ends the run by returning True or raising StopIteration.
+    x0
+        One point, or several, to evaluate first (dicts with a ``Space``).
+    options
+        Passed to ``Optimizer``: graph, beta, noise, n_initial, ….
+
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        ``x``, ``fun``, ``nfev``, ``x_iters``, ``func_vals`` (NaN where failed), ``graph`` (of the last ask),
+        ``success``, ``message``, ``optimizer`` to go on with.
+    """
+    if isinstance(n_calls, bool) or not isinstance(n_calls, (int, np.integer)) or n_calls < 1:
+        raise OptionError(f"n_calls is a whole number at least 1, got {n_calls!r}")
+    mixed = isinstance(bounds, Space)
+    space = bounds if isinstance(bounds, Space) else _box(bounds)
+    seed = int(rng.integers(2**31)) if isinstance(rng, np.random.Generator) else rng
+    optimizer = Optimizer(space, seed=seed, direction="minimize", **options)
+    starts = _starts(x0, space, mixed)[:n_calls]
+    message = "all evaluations made"
+    for k in range(n_calls):
+        params = starts[k] if k < len(starts) else optimizer.ask()
+        argument = dict(params) if mixed else np.array([params[name] for name in space.names])
+        optimizer.tell(params, fun(argument, *args))
+        if callback is not None:
+            try:
+                ended = callback(_result(optimizer, "in progress", mixed)) is True
+            except StopIteration:
+                ended = True
+            if ended:
+                message = "ended by the callback"
+                break
+    return _result(optimizer, message, mixed)
+
+
+def _box(bounds: Sequence[tuple[float, float]] | Bounds) -> Space:
+    pairs = list(zip(bounds.lb, bounds.ub, strict=True)) if isinstance(bounds, Bounds) else list(bounds)
+    if not pairs:
+        raise SpaceError("bounds are empty: expected [(low, high), ...], one pair per coordinate")
+    parameters = {}
+    for i, pair in enumerate(pairs):
+        try:
+            low, high = pair
+        except (TypeError, ValueError):
+            raise SpaceError(f"bounds[{i}] needs to be a pair (low, high), got {pair!r}") from None
+        try:
+            parameters[f"x{i}"] = Float(low, high)
+        except SpaceError as error:
+            raise SpaceError(f"bounds[{i}]: {error}") from None
+    return Space(parameters)
+
+
+def _starts(x0: Any, space: Space, mixed: bool) -> list[dict[str, Any]]:
+    """The user's own points as parameters, checked before anything is evaluated."""
+    if x0 is None:
+        return []
+    if mixed:
+        starts = [dict(params) for params in ([x0] if isinstance(x0, Mapping) else x0)]
+    else:
+        points = np.atleast_2d(np.asarray(x0, dtype=np.float64))
+        if points.shape[1] != space.dim:
+            raise OptionError(f"x0 needs {space.dim} coordinates per point, got {points.shape[1]}")
+        starts = [dict(zip(space.names, point.tolist(), strict=True)) for point in points]
+    for start in starts:
+        space.encode(start)
+    return starts
+
+
+def _result(optimizer: Optimizer, message: str, mixed: bool) -> OptimizeResult:
+    names = optimizer.space.names
+    told = optimizer.evaluations
+    best = optimizer.best
+
+    def as_given(params: dict[str, Any]) -> Any:
+        return dict(params) if mixed else np.array([params[name] for name in names])
+
+    return OptimizeResult(
+        x=None if best is None else as_given(best.params),
+        fun=np.nan if best is None else best.value,
+        nfev=len(told),
+        nit=len(told),
+        x_iters=[as_given(evaluation.params) for evaluation in told],
+        func_vals=np.array([evaluation.number_value for evaluation in told]),
+        graph=optimizer.last_graph,
+        success=best is not None,
+        message=message if best is not None else f"{message}, but no evaluation gave a number",
+        optimizer=optimizer,
+    )

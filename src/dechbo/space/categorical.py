@@ -1,0 +1,93 @@
+"""Categorical: a choice without an order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.errors import ParameterError, SpaceError, shortened
+
+Array = NDArray[np.float64]
+Choice = None | bool | int | float | str
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical:
+    """One of ``choices``, without an order; each is None, a bool, an int, a finite float or a str."""
+
+    choices: Sequence[Choice]
+
+    kernel_kind: ClassVar[Literal["categorical"]] = "categorical"
+
+    def __post_init__(self) -> None:
+        given: object = self.choices
+        if isinstance(given, (str, bytes, set, frozenset, Mapping)) or not isinstance(given, Iterable):
+            raise SpaceError(f"Categorical needs a list of choices in a fixed order, got {given!r}: write [...]")
+        choices = tuple(_native(choice) for choice in given)
+        object.__setattr__(self, "choices", choices)
+        if not choices:
+            raise SpaceError("Categorical needs at least one choice, got none: leave the parameter out")
+        for choice in choices:
+            kind = type(choice)
+            if kind not in (type(None), bool, int, float, str) or (kind is float and not math.isfinite(choice)):
+                raise SpaceError(
+                    "Categorical needs choices that are None, bool, int, finite float or str (plain JSON), "
+                    f"got {choice!r}: use a label and look it up in your objective"
+                )
+        if len(self._index) < len(choices):
+            twice = next(c for i, c in enumerate(choices) if self._index[type(c), c] != i)
+            raise SpaceError(f"Categorical needs distinct choices, got {twice!r} twice: keep one of them")
+
+    def __eq__(self, other: object) -> bool:
+        # 1 == True == 1.0 in Python, but they are different choices
+        return self._index == other._index if isinstance(other, Categorical) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._index.items()))
+
+    @property
+    def cardinality(self) -> float:
+        """How many choices there are."""
+        return float(len(self.choices))
+
+    def encode(self, value: object) -> float:
+        """The index of the choice ``value``, which has to have the choice's own type."""
+        native = _native(value)
+        try:
+            return self._index[type(native), native]
+        except (KeyError, TypeError):
+            raise ParameterError(f"expected one of {shortened(self.choices)}, got {value!r}") from None
+
+    def decode(self, u: float) -> Choice:
+        """The choice whose index is nearest to ``u``."""
+        return self.choices[min(max(math.floor(u + 0.5), 0), len(self.choices) - 1)]
+
+    def grid(self, n: int, low: float = 0.0, high: float = 1.0) -> Array:
+        """The indices of all choices, whatever n and the interval: choices have no order."""
+        return np.arange(len(self.choices), dtype=np.float64)
+
+    def from_uniform(self, u: float) -> float:
+        """The index of a uniform draw ``u`` in [0, 1)."""
+        return float(min(max(int(u * len(self.choices)), 0), len(self.choices) - 1))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; ``parameter_from_json`` reads it."""
+        return {"type": "categorical", "choices": list(self.choices)}
+
+    @cached_property
+    def _index(self) -> dict[tuple[type, Choice], float]:
+        index: dict[tuple[type, Choice], float] = {}
+        for i, choice in enumerate(self.choices):
+            index.setdefault((type(choice), choice), float(i))
+        return index
+
+
+def _native(value: Any) -> Any:
+    """A plain Python value in place of a numpy scalar."""
+    return value.item() if isinstance(value, np.generic) else value

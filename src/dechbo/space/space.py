@@ -1,0 +1,186 @@
+"""The space: named parameters, and the points that they make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.errors import ParameterError, SpaceError, shortened
+from dechbo.space.categorical import Categorical, Choice
+from dechbo.space.numeric import Float, Int, real
+from dechbo.space.parameters import Parameter, parameter_from_json
+
+Array = NDArray[np.float64]
+
+
+class Space:
+    """Named parameters in a fixed order, which is the order of the coordinates of a point."""
+
+    _parameters: dict[str, Parameter]
+
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        if not isinstance(parameters, Mapping):
+            raise SpaceError(
+                f"a space needs a dict of names to parameters, got {parameters!r}: write {{'x': Float(0, 1)}}"
+            )
+        if not parameters:
+            raise SpaceError("a space needs at least one parameter, got none: write e.g. Space({'x': Float(0, 1)})")
+        for name, parameter in parameters.items():
+            if not isinstance(name, str) or not name:
+                raise SpaceError(f"a parameter's name needs to be a non-empty string, got {name!r}")
+            if not isinstance(parameter, Parameter):
+                raise SpaceError(
+                    f"parameter {name!r} needs a Float, Int or Categorical, got {parameter!r}{_suggestion(parameter)}"
+                )
+        object.__setattr__(self, "_parameters", {str(name): parameter for name, parameter in parameters.items()})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Space is immutable, cannot set {name!r}: build a new one")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The parameters' names, in the order of the coordinates."""
+        return tuple(self._parameters)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters, in the order of the coordinates."""
+        return tuple(self._parameters.values())
+
+    @property
+    def dim(self) -> int:
+        """d, the number of parameters."""
+        return len(self._parameters)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __getitem__(self, name: str) -> Parameter:
+        try:
+            return self._parameters[name]
+        except KeyError:
+            raise ParameterError(self._unknown(name)) from None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Space):
+            return NotImplemented
+        return self.names == other.names and self.parameters == other.parameters
+
+    def __repr__(self) -> str:
+        return f"Space({self._parameters!r})"
+
+    @cached_property
+    def cardinality(self) -> float:
+        """How many points there are; infinity where a parameter is continuous, or where a float cannot say it."""
+        return math.prod(parameter.cardinality for parameter in self.parameters)
+
+    @cached_property
+    def log_cardinality(self) -> float:
+        """The natural logarithm of the number of points; finite wherever ``is_finite``."""
+        return math.fsum(math.log(parameter.cardinality) for parameter in self.parameters)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no parameter is continuous."""
+        return self.log_cardinality < math.inf
+
+    @cached_property
+    def is_continuous(self) -> NDArray[np.bool_]:
+        """(d,) Which parameters are Floats without a step."""
+        return _frozen(parameter.cardinality == math.inf for parameter in self.parameters)
+
+    @cached_property
+    def is_categorical(self) -> NDArray[np.bool_]:
+        """(d,) Which parameters are choices without an order."""
+        return _frozen(parameter.kernel_kind == "categorical" for parameter in self.parameters)
+
+    def encode(self, params: Mapping[str, object]) -> Array:
+        """The point (d,) of one value for each name."""
+        if not isinstance(params, Mapping):
+            raise ParameterError(f"expected a dict of names to values, got {params!r}")
+        self._check_names(params)
+        point = []
+        for name, parameter in self._parameters.items():
+            try:
+                point.append(parameter.encode(params[name]))
+            except ParameterError as error:
+                raise ParameterError(f"parameter {name!r}: {error}") from None
+        return np.array(point)
+
+    def decode(self, point: Array) -> dict[str, Choice]:
+        """One native Python value for each name, in the space's order."""
+        coordinates = self._coordinates(point)
+        return {
+            name: parameter.decode(u)
+            for (name, parameter), u in zip(self._parameters.items(), coordinates, strict=True)
+        }
+
+    def from_uniform(self, u: Array) -> Array:
+        """The point of d uniform draws in [0, 1), so that every value of a discrete parameter can come."""
+        draws = self._coordinates(u)
+        return np.array([p.from_uniform(draw) for p, draw in zip(self.parameters, draws, strict=True)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; ``Space.from_json`` reads it."""
+        return {"parameters": [{"name": name, **p.to_json()} for name, p in self._parameters.items()]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Space:
+        """The space that ``to_json`` wrote."""
+        try:
+            entries = [dict(entry) for entry in data["parameters"]]
+            names = [entry.pop("name") for entry in entries]
+        except (KeyError, TypeError, ValueError):
+            raise SpaceError(f"expected the JSON of a space, {{'parameters': [{{'name': …}}]}}, got {data!r}") from None
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise SpaceError(f"the JSON of a space needs distinct strings as names, got {shortened(names)}")
+        return cls(dict(zip(names, map(parameter_from_json, entries), strict=True)))
+
+    def _coordinates(self, point: Array) -> list[float]:
+        array = np.asarray(point, dtype=np.float64)
+        if array.shape != (self.dim,):
+            raise ParameterError(f"expected a point of shape ({self.dim},), got shape {array.shape}")
+        if np.isnan(array).any():
+            raise ParameterError("expected a point without NaN, got NaN")
+        coordinates: list[float] = array.tolist()
+        return coordinates
+
+    def _check_names(self, params: Mapping[str, object]) -> None:
+        unknown = [name for name in params if name not in self._parameters]
+        if unknown:
+            raise ParameterError(self._unknown(unknown[0]))
+        if len(params) < self.dim:
+            missing = [name for name in self.names if name not in params]
+            raise ParameterError(
+                f"expected a value for every parameter, but {shortened(missing)} are missing: add them"
+            )
+
+    def _unknown(self, name: object) -> str:
+        close = get_close_matches(str(name), self.names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"the space has {shortened(self.names)}"
+        return f"no parameter is called {name!r}; {hint}"
+
+
+def _suggestion(given: object) -> str:
+    if isinstance(given, (tuple, list)) and len(given) == 2 and all(real(bound) is not None for bound in given):
+        return f": write Float({given[0]!r}, {given[1]!r}), or Int for whole numbers"
+    if isinstance(given, (tuple, list)):
+        return f": write Categorical({list(given)!r})"
+    if isinstance(given, type):
+        return f": write {given.__name__}(...)" if given in (Float, Int, Categorical) else ""
+    return ": a constant needs no parameter, leave it out" if isinstance(given, (int, float, str)) else ""
+
+
+def _frozen(flags: Iterable[bool]) -> NDArray[np.bool_]:
+    array = np.array(list(flags), dtype=np.bool_)
+    array.flags.writeable = False
+    return array

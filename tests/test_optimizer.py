@@ -1,0 +1,401 @@
+"""Ask / tell as a user meets it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dechbo import Categorical, Exact, FactorGraph, Float, Int, MaxSum, Optimizer, Space
+from dechbo.errors import NoObservations, OptionError, ParameterError, ScopeError, SpaceExhausted
+
+MIXED = Space(
+    {
+        "lr": Float(1e-5, 1, log=True),
+        "layers": Int(1, 8),
+        "act": Categorical(["relu", "tanh"]),
+        "drop": Float(0, 1, step=0.05),
+    }
+)
+MIXED_GRAPH = FactorGraph.from_names(MIXED, [("lr", "layers"), ("layers", "act"), ("drop",)])
+
+
+def mixed_loss(lr: float, layers: int, act: str, drop: float) -> float:
+    return (math.log10(lr) + 3) ** 2 + (layers - 4) ** 2 * (1.0 if act == "relu" else 0.5) + abs(drop - 0.35)
+
+
+def box(dim: int) -> Space:
+    return Space({f"x{i}": Float(0, 1) for i in range(dim)})
+
+
+def bowl(params: dict[str, float]) -> float:
+    return sum((x - 0.3) ** 2 for x in params.values())
+
+
+def run(optimizer: Optimizer, objective, evaluations: int) -> list[dict]:
+    points = []
+    for _ in range(evaluations):
+        params = optimizer.ask()
+        optimizer.tell(params, objective(params))
+        points.append(params)
+    return points
+
+
+# ------------------------------------------------------------------------------------------------ the search
+
+
+def test_it_finds_the_optimum_of_a_mixed_space():
+    optimizer = Optimizer(MIXED, graph=MIXED_GRAPH, seed=0)
+    run(optimizer, lambda p: mixed_loss(**p), 40)
+    best = optimizer.best
+    assert best.value < 0.05
+    assert (best.params["layers"], best.params["drop"]) == (4, 0.35)
+
+
+def test_suggestions_are_real_values_of_their_own_type():
+    optimizer = Optimizer(MIXED, graph=MIXED_GRAPH, seed=1)
+    for params in run(optimizer, lambda p: mixed_loss(**p), 14):
+        assert list(params) == list(MIXED.names)
+        assert [type(v) for v in params.values()] == [float, int, str, float]
+        assert 1e-5 <= params["lr"] <= 1
+        assert params["layers"] in range(1, 9)
+        assert params["drop"] == round(round(params["drop"] / 0.05) * 0.05, 2)
+
+
+def test_maximising_is_minimising_the_negative():
+    down = Optimizer(box(3), seed=2)
+    up = Optimizer(box(3), seed=2, direction="maximize")
+    assert run(down, bowl, 14) == run(up, lambda p: -bowl(p), 14)
+    assert up.best.value == -down.best.value
+    point = down.best.params
+    assert up.predict(point)[0] == pytest.approx(-down.predict(point)[0])
+    assert up.predict(point)[1] == pytest.approx(down.predict(point)[1])
+
+
+def test_it_beats_random_search_on_an_additive_function():
+    optimizer = Optimizer(box(6), seed=0)
+    run(optimizer, bowl, 35)
+    rng = np.random.default_rng(0)
+    random_best = min(float(((rng.random((35, 6)) - 0.3) ** 2).sum(axis=1).min()) for _ in range(20))
+    assert optimizer.best.value < 0.1 * random_best
+
+
+def test_the_point_is_never_worse_than_the_grid_and_the_bound_holds():
+    optimizer = Optimizer(box(4), seed=3, graph=FactorGraph(4, ((0, 1), (1, 2), (2, 3), (3, 0))))
+    for params in (optimizer.ask() for _ in range(16)):
+        optimizer.tell(params, bowl(params) + params["x0"] * params["x2"])
+        info = optimizer.info
+        if info.source == "acquisition":
+            assert info.polished_value >= info.value
+            assert info.upper_bound >= info.value
+            assert info.gap >= 0
+            assert info.certified
+    assert optimizer.info.rounds > 0  # a ring is cyclic: messages ran
+
+
+def test_exact_and_maxsum_agree_on_a_tree():
+    graph = FactorGraph(4, ((0, 1), (1, 2), (3,)))
+    asked = [run(Optimizer(box(4), graph=graph, seed=5, maximizer=m), bowl, 13) for m in (MaxSum(), Exact())]
+    assert np.allclose([list(p.values()) for p in asked[0]], [list(p.values()) for p in asked[1]], rtol=0, atol=1e-6)
+
+
+def test_info_says_what_the_ask_did():
+    optimizer = Optimizer(box(2), seed=0, n_initial=3, beta=2.5)
+    assert optimizer.info is None
+    run(optimizer, bowl, 3)
+    assert optimizer.info.source == "initial design"
+    run(optimizer, bowl, 1)
+    info = optimizer.info
+    assert info["beta"] == info.beta == 2.5
+    assert info.graph.dim == 2
+    assert info.seconds > 0
+    assert info.jitter == 0.0
+    assert info.step_bound > 0
+    with pytest.raises(KeyError, match="nonsense"):
+        info["nonsense"]
+
+
+@pytest.mark.parametrize("beta", ["theory", "theory-factor", "practical", 1.5, lambda t: 2 * math.log(t + 1)])
+@pytest.mark.parametrize("space", [box(2), Space({"a": Int(0, 9), "b": Categorical(["p", "q", "r"])})])
+def test_every_beta_works_on_finite_and_continuous_spaces(beta, space):
+    optimizer = Optimizer(space, seed=0, beta=beta, n_initial=3)
+    run(optimizer, lambda p: float(len(str(p))), 5)
+    assert optimizer.info.beta > 0
+
+
+def test_theory_factor_is_smaller_than_theory():
+    betas = []
+    for beta in ("theory", "theory-factor"):
+        optimizer = Optimizer(box(6), seed=0, beta=beta, n_initial=3)
+        run(optimizer, bowl, 4)
+        betas.append(optimizer.info.beta)
+    assert betas[1] < betas[0]
+
+
+# --------------------------------------------------------------------------------------- points, not twice
+
+
+def test_a_batch_has_distinct_points_that_wait_for_their_values():
+    optimizer = Optimizer(box(3), seed=0)
+    run(optimizer, bowl, 12)
+    batch = optimizer.ask(5)
+    points = np.array([list(p.values()) for p in batch])
+    distances = np.abs(points[:, None] - points[None]).max(axis=2)
+    assert distances[~np.eye(5, dtype=bool)].min() > 1e-4
+    more = optimizer.ask()
+    assert more not in batch
+    for params in [*batch, more]:
+        optimizer.tell(params, bowl(params))
+    assert len(optimizer.evaluations) == 18
+
+
+def test_the_initial_design_also_respects_pending_points():
+    optimizer = Optimizer(box(2), seed=0, n_initial=8)
+    batch = optimizer.ask(8)
+    assert len({tuple(p.values()) for p in batch}) == 8
+
+
+def test_a_finite_space_is_walked_without_repeats_until_it_is_exhausted():
+    space = Space({"a": Int(0, 3), "b": Categorical(["x", "y", "z"]), "c": Float(0, 1, step=0.5)})
+    optimizer = Optimizer(space, seed=0, noise=0)
+    points = run(optimizer, lambda p: p["a"] * (p["b"] == "y") + p["c"], 4 * 3 * 3)
+    assert len({tuple(p.values()) for p in points}) == 36
+    with pytest.raises(SpaceExhausted, match="all 36 points"):
+        optimizer.ask()
+    assert optimizer.best.value == 0.0
+    assert len(optimizer.evaluations) == 36
+
+
+def test_pending_points_exhaust_a_space_too_and_a_fixed_slice_on_its_own():
+    space = Space({"a": Int(0, 1), "b": Int(0, 2)})
+    optimizer = Optimizer(space, seed=0)
+    optimizer.ask(3, fixed={"a": 0})
+    with pytest.raises(SpaceExhausted, match="fixed"):
+        optimizer.ask(fixed={"a": 0})
+    assert optimizer.ask(fixed={"a": 1})["a"] == 1
+
+
+def test_noisy_values_allow_a_point_again():
+    optimizer = Optimizer(Space({"a": Int(0, 2)}), seed=0, noise=0.1)
+    points = run(optimizer, lambda p: float(p["a"]), 8)
+    assert len({p["a"] for p in points}) < len(points)
+
+
+def test_fixed_parameters_stay():
+    optimizer = Optimizer(MIXED, graph=MIXED_GRAPH, seed=0)
+    for _ in range(13):
+        params = optimizer.ask(fixed={"act": "tanh", "drop": 0.5})
+        assert (params["act"], params["drop"]) == ("tanh", 0.5)
+        optimizer.tell(params, mixed_loss(**params))
+    with pytest.raises(ParameterError, match="nope"):
+        optimizer.ask(fixed={"nope": 1})
+    with pytest.raises(ParameterError, match="relu"):
+        optimizer.ask(fixed={"act": "gelu"})
+
+
+# ------------------------------------------------------------------------------------------ hard ordinary input
+
+
+@pytest.mark.parametrize("failure", [math.nan, math.inf, -math.inf, None])
+def test_a_failed_evaluation_is_kept_and_never_modelled(failure):
+    optimizer = Optimizer(box(2), seed=0, n_initial=4)
+    run(optimizer, bowl, 6)
+    params = optimizer.ask()
+    optimizer.tell(params, failure)
+    assert optimizer.evaluations[-1].failed
+    assert optimizer.evaluations[-1].params == params
+    after = optimizer.ask()
+    assert np.abs(np.array(list(after.values())) - list(params.values())).max() > 1e-4
+    assert optimizer.best.value == min(e.value for e in optimizer.evaluations if not e.failed)
+    assert all(math.isfinite(v) for v in optimizer.predict(params))
+
+
+def test_only_failures_so_far_still_gives_points():
+    optimizer = Optimizer(box(2), seed=0, n_initial=3)
+    points = run(optimizer, lambda p: None, 9)
+    assert len({tuple(p.values()) for p in points}) == 9
+    assert optimizer.best is None
+    with pytest.raises(NoObservations, match="tell one first"):
+        optimizer.predict(points[0])
+    with pytest.raises(NoObservations):
+        optimizer.recommend()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda k: 5.0,
+        lambda k: 0.0,
+        lambda k: 1e300 * (-1) ** k * (1 + k / 100),
+        lambda k: 1e-300 * (1 + k),
+        lambda k: 1e300,
+        lambda k: -1.7e308 + 1e300 * k,
+        lambda k: 1e15 + k * 0.125,
+    ],
+)
+def test_strange_values_work(values):
+    optimizer = Optimizer(box(2), seed=0, n_initial=2)
+    for k in range(5):
+        optimizer.tell(optimizer.ask(), values(k))
+    mean, deviation = optimizer.predict(optimizer.ask())
+    assert not math.isnan(mean)
+    assert deviation >= 0
+
+
+def test_one_observation_and_duplicated_points():
+    optimizer = Optimizer(box(2), seed=0, n_initial=1, noise=0)
+    optimizer.tell({"x0": 0.5, "x1": 0.5}, 1.0)
+    optimizer.tell(optimizer.ask(), 0.5)
+    for _ in range(3):
+        optimizer.tell({"x0": 0.5, "x1": 0.5}, 1.0)
+    optimizer.ask()
+    assert optimizer.info.jitter > 0  # reported, not hidden
+    assert len(optimizer.evaluations) == 5
+
+
+def test_one_parameter():
+    optimizer = Optimizer(Space({"x": Float(-5, 5)}), seed=0)
+    run(optimizer, lambda p: (p["x"] - 1.2345) ** 2, 20)
+    assert abs(optimizer.best.params["x"] - 1.2345) < 0.02
+
+
+def test_two_thousand_parameters():
+    optimizer = Optimizer(box(2000), seed=0, n_initial=4)
+    points = run(optimizer, bowl, 6)
+    assert all(len(p) == 2000 for p in points)
+    assert optimizer.info.source == "acquisition"
+    assert optimizer.info.gap == 0.0
+
+
+# ------------------------------------------------------------------------------------------ what it answers
+
+
+def test_predict_knows_what_it_was_told():
+    optimizer = Optimizer(box(2), seed=0, noise=0)
+    points = run(optimizer, lambda p: 1000 + 10 * bowl(p), 15)
+    for params in points[:3]:
+        mean, deviation = optimizer.predict(params)
+        assert mean == pytest.approx(1000 + 10 * bowl(params), abs=1e-3)
+        assert 0 <= deviation < 0.05
+
+
+def test_asking_for_a_prediction_does_not_change_the_next_suggestion():
+    quiet, curious = Optimizer(box(3), seed=4), Optimizer(box(3), seed=4)
+    for _ in range(16):
+        params = quiet.ask()
+        assert curious.ask() == params
+        quiet.tell(params, bowl(params))
+        curious.tell(params, bowl(params))
+        curious.predict(params)
+        curious.recommend()
+
+
+def test_recommend_looks_through_the_noise():
+    optimizer = Optimizer(box(1), seed=0, noise=1.0)
+    for x, values in ((0.3, (0.1, -0.1, 0.0, 0.05)), (0.8, (2.4, -0.2, 2.6, 2.5)), (0.5, (1.0, 1.1))):
+        for value in values:
+            optimizer.tell({"x0": x}, value)
+    assert optimizer.best.params == {"x0": 0.8}  # one lucky value
+    assert optimizer.recommend() == {"x0": 0.3}
+
+
+def test_the_noise_of_one_value_is_believed():
+    exact, vague = Optimizer(box(1), seed=0, n_initial=1), Optimizer(box(1), seed=0, n_initial=1)
+    for optimizer, noise in ((exact, None), (vague, 25.0)):
+        for x, value in ((0.1, 0.0), (0.5, 5.0), (0.9, 0.0), (0.3, 1.0), (0.7, 1.5)):
+            optimizer.tell({"x0": x}, value, noise=noise if x == 0.5 else None)
+    assert vague.predict({"x0": 0.5})[0] < exact.predict({"x0": 0.5})[0] - 1
+
+
+def test_an_infeasible_point_is_never_best_nor_recommended():
+    optimizer = Optimizer(box(1), seed=0)
+    optimizer.tell({"x0": 0.1}, -100.0, constraints={"weight": 0.5})
+    assert optimizer.best is None
+    optimizer.tell({"x0": 0.9}, 3.0, constraints={"weight": -0.5})
+    assert optimizer.best.value == 3.0
+    assert optimizer.recommend() == {"x0": 0.9}
+    optimizer.ask()
+
+
+def test_points_told_without_asking_count_and_keep_their_very_numbers():
+    optimizer = Optimizer(MIXED, graph=MIXED_GRAPH, seed=0, n_initial=2)
+    told = {"lr": 0.1, "layers": 3, "act": "tanh", "drop": 0.15}
+    optimizer.tell(told, 1.0)
+    optimizer.tell({**told, "layers": 4}, 0.5)
+    assert optimizer.best.params == {**told, "layers": 4}
+    optimizer.ask()
+    assert optimizer.info.source == "acquisition"
+
+
+# --------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"x0": 0.5}, "x1"),
+        ({"x0": 0.5, "x1": 0.5, "x2": 0.5}, "x2"),
+        ({"x0": 0.5, "x1": 1.5}, "x1"),
+        ({"x0": 0.5, "x1": "0.5"}, "x1"),
+        ({"x0": 0.5, "x1": math.nan}, "x1"),
+        ({"x0": 0.5, "x1": None}, "x1"),
+    ],
+)
+def test_bad_points_are_refused_and_lose_nothing(params, message):
+    optimizer = Optimizer(box(2), seed=0)
+    run(optimizer, bowl, 3)
+    before = optimizer.evaluations
+    with pytest.raises(ParameterError, match=message):
+        optimizer.tell(params, 1.0)
+    with pytest.raises(ParameterError, match=message):
+        optimizer.predict(params)
+    assert optimizer.evaluations == before
+
+
+@pytest.mark.parametrize("value", ["1.0", True, [1.0, 2.0], {"value": 1}, object()])
+def test_values_that_are_no_numbers_are_refused(value):
+    optimizer = Optimizer(box(2), seed=0)
+    params = optimizer.ask()
+    with pytest.raises(ParameterError, match="number"):
+        optimizer.tell(params, value)
+    assert optimizer.evaluations == ()
+    optimizer.tell(params, np.float32(0.5))
+    assert optimizer.best.value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"direction": "down"}, "minimize"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 1.5}, "seed"),
+        ({"kernel": "rbf"}, "matern52"),
+        ({"beta": "huge"}, "theory"),
+        ({"beta": -1.0}, "beta"),
+        ({"delta": 1.0}, "delta"),
+        ({"noise": -0.1}, "noise"),
+        ({"noise": "low"}, "noise"),
+        ({"n_initial": 0}, "n_initial"),
+        ({"graph": [(0, 1)]}, "FactorGraph"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        Optimizer(box(2), **options)
+
+
+def test_other_bad_arguments():
+    with pytest.raises(OptionError, match="Space"):
+        Optimizer([(0, 1)])  # type: ignore[arg-type]
+    with pytest.raises(ScopeError, match="3 variables"):
+        Optimizer(box(2), graph=FactorGraph.singletons(3))
+    optimizer = Optimizer(box(2), seed=0)
+    for n in (0, -1, 1.5, True):
+        with pytest.raises(OptionError, match="n is"):
+            optimizer.ask(n)
+    with pytest.raises(ParameterError, match="feasible"):
+        optimizer.tell(optimizer.ask(), 1.0, constraints={"c": math.nan})
+    with pytest.raises(OptionError, match="variance"):
+        optimizer.tell({"x0": 0.1, "x1": 0.2}, 1.0, noise=-1)
+    assert optimizer.evaluations == ()
