@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "dechbo"
 ORDER = [
     "errors",
     "compiled",
+    "threads",
     "graph",
     "space",
     "observations",

@@ -328,6 +328,17 @@ def test_points_told_without_asking_count_and_keep_their_very_numbers():
     assert optimizer.info.source == "acquisition"
 
 
+def test_the_regret_report_puts_the_average_beside_its_bound():
+    optimizer = Optimizer(box(2), seed=0, beta="theory-factor", direction="maximize")
+    points = run(optimizer, lambda p: 5 - bowl(p), 14)
+    report = optimizer.regret_report(5.0)
+    assert report.average == pytest.approx(np.mean([bowl(p) for p in points]))
+    assert report.average <= report.bound
+    assert report.allowed.steps == 14
+    assert "R_n/n" in str(report)
+    assert "b of Assumption 3" in str(report)
+
+
 # --------------------------------------------------------------------------------------------------- bad input
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,6 +40,9 @@ def demo(
     evaluations: Annotated[int, typer.Option("--evaluations", "-n", min=1, help="How many evaluations to make.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same run.")] = 0,
     problem: Annotated[str, typer.Option(help="michalewicz-10, hartmann-6 or shekel-4.")] = "michalewicz-10",
+    regret: Annotated[
+        bool, typer.Option("--regret", help="Print R_n/n beside the theorem's bound at the end.")
+    ] = False,
 ) -> None:
     """Minimise a test function of the paper, with a live display of best value, gap and factors."""
     from rich.console import Console
@@ -53,7 +55,7 @@ def demo(
     if problem not in PROBLEMS:
         raise OptionError(f"--problem is one of {', '.join(PROBLEMS)}, got {problem!r}")
     chosen = PROBLEMS[problem]
-    optimizer = Optimizer(chosen.space, seed=seed, noise=0)
+    optimizer = Optimizer(chosen.space, seed=seed)
     console = Console()
     bests: list[float] = []
     with Live(console=console, refresh_per_second=8) as live:
@@ -67,6 +69,8 @@ def demo(
         f"\nbest value [bold]{bests[-1]:.4f}[/] after {evaluations} evaluations; "
         f"the true minimum is {chosen.optimum:.4f} (regret {chosen.regret(bests[-1]):.4f})"
     )
+    if regret:
+        console.print(str(optimizer.regret_report(chosen.optimum)))
 
 
 def _display(problem: Problem, optimizer: Optimizer, bests: list[float], evaluations: int) -> RenderableType:
@@ -107,10 +111,6 @@ def main() -> None:
     """Run the command; an error made on purpose is shown as one line, not as a traceback."""
     from dechbo.errors import DechboError
 
-    # One BLAS thread is faster than two at these sizes, and keeps suggestions the same bit for bit. NumPy reads this
-    # when it is first imported, which is why the commands import their rooms inside.
-    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")
     try:
         app()
     except DechboError as error:

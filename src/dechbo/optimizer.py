@@ -27,7 +27,8 @@ from dechbo.model import REBUILD_EVERY, Model, Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance
 from dechbo.refine import Granularity, Search, base_candidates
 from dechbo.space import Space
-from dechbo.theory import lipschitz_estimate, step_bound
+from dechbo.theory import RegretReport, average_regret, lipschitz_estimate, regret_bound, step_bound
+from dechbo.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 
@@ -126,6 +127,7 @@ class Optimizer:
             return self._ask_one(held, values)
         return [self._ask_one(held, values) for _ in range(_whole("n", n, 1))]
 
+    @one_blas_thread
     def _ask_one(self, held: Params, fixed: dict[int, float]) -> Params:
         started = time.perf_counter()
         history = self._history
@@ -228,6 +230,7 @@ class Optimizer:
             return self._latest[2].gp.graph
         return self._recipe.graph_at(len(self._history.asked))
 
+    @one_blas_thread
     def predict(self, params: Mapping[str, Any]) -> tuple[float, float]:
         """Posterior mean and standard deviation of the objective at ``params``, in the user's units."""
         point = self.space.encode(params)
@@ -235,6 +238,7 @@ class Optimizer:
         mean, deviation = model.gp.condition(model.data).joint(point)
         return self._sign * model.scaling.original(float(mean[0])), model.scaling.scale * float(deviation[0])
 
+    @one_blas_thread
     def recommend(self) -> Params:
         """The feasible point told so far whose posterior mean is best: what to use when values are noisy."""
         model = self._answering_model()
@@ -244,6 +248,15 @@ class Optimizer:
         points = np.array([self._history.points[evaluation.number] for evaluation in usable])
         means, _ = model.gp.condition(model.data).joint(points)
         return dict(usable[int(means.argmax())].params)
+
+    @one_blas_thread
+    def regret_report(self, optimum: float) -> RegretReport:
+        """R_n / n beside the bound of Theorems 2 and 3, where the true optimum is known; printable."""
+        model = self._answering_model()
+        values = np.array([self._sign * e.number_value for e in self._history.successes])
+        beta = self._beta(len(values), self._beta_context(model.gp))
+        allowed = regret_bound(model.gp, model.data, beta, continuous=not self.space.is_finite)
+        return RegretReport(float(average_regret(values, self._sign * optimum)[-1]), allowed, model.scaling.scale)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a JSON file, so that ``Optimizer.load`` goes on with the very same suggestions."""

@@ -28,13 +28,17 @@ from dechbo.space import Space
 Array = NDArray[np.float64]
 
 FINEST, COARSEST = 65, 5  # candidates of a continuous variable on the base grid
+OVERHEAD = 50  # a cell costs about as much as (t + 50)^2 multiply-adds: building and reading it is not free
 RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
 ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
 
 
 @dataclass(frozen=True)
 class Granularity:
-    """How fine the grids are: ``work`` multiply-adds for the tables of the base grid, ``zoom`` candidates a level."""
+    """How fine the grids are: ``work`` multiply-adds for the tables of the base grid, ``zoom`` candidates a level.
+
+    ``polish_steps`` limits the gradient ascent that follows; 0 leaves the point on its grid.
+    """
 
     work: float = 4e9
     zoom: int = 5
@@ -167,7 +171,7 @@ def base_candidates(
         sizes = np.where(space.is_categorical, cardinalities, np.minimum(counts, cardinalities))
         sizes[list(fixed)] = 1
         total = np.multiply.reduceat(sizes[graph.members], graph.starts[:-1]).sum()
-        if total * evaluations**2 <= granularity.work or (counts == COARSEST).all():
+        if total * (evaluations + OVERHEAD) ** 2 <= granularity.work or (counts == COARSEST).all():
             break
         cells /= 2
     return [

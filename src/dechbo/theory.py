@@ -80,7 +80,7 @@ class RegretBound:
     bound: float
     beta: float
     information_gain: float
-    constant: float
+    ratio: float  # h of Assumption 4
     steps: int
     estimated: tuple[str, ...]
 
@@ -105,7 +105,29 @@ def regret_bound(
     bound = float(np.sqrt(constant * len(data) * beta * gain)) + (np.pi**2 / 6 if continuous else 0.0)
     estimated = ("hyperparameters", "gamma_n: realised, not maximal") + (("h",) if ratio is None else ())
     estimated += ("a = 1 and b of Assumption 3",) if continuous else ()
-    return RegretBound(bound, beta, gain, float(constant), len(data), estimated)
+    return RegretBound(bound, beta, gain, float(h), len(data), estimated)
+
+
+@dataclass(frozen=True)
+class RegretReport:
+    """What a run has lost on average, beside what the theorem allows, in the user's units."""
+
+    average: float  # R_n / n over the evaluations told
+    allowed: RegretBound  # its parts, in standard deviations of the values
+    scale: float
+
+    @property
+    def bound(self) -> float:
+        """The bound on R_n / n."""
+        return self.allowed.average * self.scale
+
+    def __str__(self) -> str:
+        a = self.allowed
+        return (
+            f"R_n/n = {self.average:.4g} after n = {a.steps}, bound {self.bound:.4g}\n"
+            f"(beta = {a.beta:.4g}, gamma_n = {a.information_gain:.4g}, h = {a.ratio:.3g}; "
+            f"estimated, not known: {'; '.join(a.estimated)})"
+        )
 
 
 def average_regret(values: Array, optimum: float) -> Array:

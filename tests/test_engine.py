@@ -1,0 +1,90 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dechbo.acquisition import Acquisition
+from dechbo.engine import LocalEngine
+from dechbo.graph import FactorGraph
+from dechbo.maxsum import Exact, MaxSum
+from dechbo.observations import Observations
+from gp_strategies import cases, make_case
+
+GRAPH = FactorGraph(4, ((0, 1), (1, 2), (3,), (2, 3, 0)))
+
+
+def grid_of(case):
+    return [np.unique(case.points(3)[:, i]) for i in range(case.gp.graph.dim)]
+
+
+def at(candidates, choice):
+    return np.array([values[h] for values, h in zip(candidates, choice, strict=True)])
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases(max_dim=4), st.sampled_from([0.0, 1.0, 10.0]), st.integers(0, 2))
+def test_the_exact_engine_finds_the_best_grid_point(case, beta, pending):
+    """Against the acquisition at every point of the grid, from the posterior and not from tables."""
+    candidates = grid_of(case)
+    waiting = case.points(pending) if pending else None
+    found = LocalEngine(Exact()).suggest(case.gp, case.data, beta, candidates, pending=waiting)
+    posterior = case.gp.condition(case.data).with_pending(case.points(0) if waiting is None else waiting)
+    values = Acquisition(posterior, beta).values(np.array(list(itertools.product(*candidates))))
+    assert found.value == pytest.approx(values.max(), rel=1e-9, abs=1e-9)
+    chosen = Acquisition(posterior, beta).values(at(candidates, found.choice)[None])[0]
+    assert chosen == pytest.approx(found.value, rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(cases(max_dim=4), st.sampled_from([0.5, 10.0]))
+def test_the_default_engine_is_bracketed_by_its_certificate(case, beta):
+    candidates = grid_of(case)
+    found = LocalEngine().suggest(case.gp, case.data, beta, candidates)
+    best = LocalEngine(Exact()).suggest(case.gp, case.data, beta, candidates).value
+    assert found.value <= best + 1e-9
+    assert best <= found.upper_bound + 1e-9
+
+
+@pytest.mark.parametrize("memory_limit", [2**30, 0])
+def test_recurring_candidates_change_no_suggestion(memory_limit):
+    case = make_case(np.random.default_rng(0), GRAPH, ["matern52", "se", "categorical", "matern52"], 20, 0.05)
+    candidates = [case.rng.random(4), case.rng.random(3), np.arange(3.0), case.rng.random(5)]
+    keeping, fresh = LocalEngine(MaxSum(), memory_limit=memory_limit), LocalEngine(MaxSum())
+    for n in (3, 4, 4, 15, 20, 6):
+        data = Observations(case.data.X[:n], case.data.y[:n])
+        pending = case.points(2) if n % 2 else None
+        kept = keeping.suggest(case.gp, data, 4.0, candidates, pending=pending, recurring=True)
+        plain = fresh.suggest(case.gp, data, 4.0, candidates, pending=pending)
+        np.testing.assert_array_equal(kept.choice, plain.choice)
+        assert kept.value == pytest.approx(plain.value, rel=1e-9)
+        # candidates that come once leave what is kept alone
+        keeping.suggest(case.gp, data, 4.0, [values[:2] for values in candidates])
+
+
+def test_a_prepared_engine_answers_as_one_that_has_suggested():
+    """Resume: bit for bit the same values, because the kept solves went through the same steps."""
+    case = make_case(np.random.default_rng(1), GRAPH, ["matern52"] * 4, 12, 0.05)
+    candidates = [case.rng.random(4) for _ in range(4)]
+    first, second = LocalEngine(), LocalEngine()
+    for n in (5, 6, 9):
+        data = Observations(case.data.X[:n], case.data.y[:n])
+        first.suggest(case.gp, data, 3.0, candidates, recurring=True)
+        second.prepare(case.gp, data, candidates)
+    last = Observations(case.data.X, case.data.y)
+    one, two = (engine.suggest(case.gp, last, 3.0, candidates, recurring=True) for engine in (first, second))
+    assert one.value == two.value
+    np.testing.assert_array_equal(one.choice, two.choice)
+
+
+def test_a_pending_point_is_avoided():
+    """Without noise and with one factor nothing is left to learn at a pending point: another one is chosen."""
+    case = make_case(np.random.default_rng(2), FactorGraph(1, ((0,),)), ["matern52"], 2, 1e-6)
+    candidates = [np.linspace(0, 1, 21)]
+    engine = LocalEngine(Exact())
+    first = engine.suggest(case.gp, case.data, 100.0, candidates)
+    waiting = at(candidates, first.choice)[None]
+    second = engine.suggest(case.gp, case.data, 100.0, candidates, pending=waiting)
+    assert first.choice[0] != second.choice[0]
+    assert second.value < first.value
