@@ -35,7 +35,9 @@ def contraction(
     """sum M o dK / 2 for a symmetric M: in every log lengthscale (d,) and every variance (|U|,)."""
     z, u, w, modes = _exponentials(X, codes, lengthscales)
     M = np.ascontiguousarray(M)
-    return _contract(z, u, w, modes, np.exp(-1.0 / lengthscales), graph.starts, graph.members, variances, M)
+    shared = np.exp(-1.0 / lengthscales)
+    by_length, by_variance = _contract(z, u, w, modes, shared, graph.starts, graph.members, variances, M)
+    return by_length, by_variance.sum(axis=1)
 
 
 def _exponentials(X: Array, codes: Ints, lengthscales: Array) -> tuple[Array, Array, Array, Ints]:
@@ -215,4 +217,4 @@ def _contract(
                 for b in range(BLOCK):
                     part += others[i, b] * dk[i, b]
                 by_length[i] += part
-    return by_length, by_variance.sum(axis=1)
+    return by_length, by_variance
