@@ -54,6 +54,12 @@ def test_a_constant_stays_finite_and_comes_back_exactly(level, n):
     assert [scaling.original(float(z)) for z in standard.y] == pytest.approx([level] * n, rel=4 * EPS, abs=0)
 
 
+def test_rounding_of_a_constant_is_not_blown_up():
+    y = np.array([0.3, 0.1 + 0.2, 0.3, 0.3])
+    assert y.std() > 0
+    assert np.abs(Standardisation.of(y).standard(y)).max() <= 4 * EPS
+
+
 def test_extremes_of_both_signs():
     y = np.array([1e300, -1e300, 0.5e300])
     scaling = Standardisation.of(y)

@@ -107,7 +107,9 @@ class Optimizer:
         self.info: AskInfo | None = None
         self._history = History(space)
         self._recipe = Recipe(space, self.graph, self.seed, self._sign, self.kernel, self.noise)
-        self._latest: tuple[int, int, Model] | None = None  # index of an ask, evaluations told by then, its model
+        # models by (index of an ask, evaluations told by then): of the last ask, and of the last answer between asks
+        self._latest: tuple[tuple[int, int], Model] | None = None
+        self._preview: tuple[tuple[int, int], Model] | None = None
 
     # ---------------------------------------------------------------- ask
 
@@ -157,7 +159,9 @@ class Optimizer:
 
     def _model_point(self, taken: Array, fixed: dict[int, float]) -> tuple[Array, AskInfo]:
         history = self._history
-        model = self._model_at(len(history.asked))
+        index = len(history.asked)
+        model = self._model_at(index)
+        self._latest = ((index, len(history.told)), model)
         gp, data = model.gp, model.data
         beta = self._beta(len(data) + 1, self._beta_context(gp))
         incumbent = history.incumbent(self._sign)
@@ -227,7 +231,7 @@ class Optimizer:
     def last_graph(self) -> FactorGraph:
         """The factor graph of the latest model, or of the first one to come."""
         if self._latest is not None:
-            return self._latest[2].gp.graph
+            return self._latest[1].gp.graph
         return self._recipe.graph_at(len(self._history.asked))
 
     @one_blas_thread
@@ -317,14 +321,14 @@ class Optimizer:
     def _model_at(self, index: int) -> Model:
         """The model of ask ``index``, advanced from the latest one or replayed from the last cold one."""
         history, advance = self._history, self._recipe.advance
-        told = len(history.told)
-        if self._latest is not None and self._latest[:2] == (index, told):
-            return self._latest[2]
+        for known in (self._latest, self._preview):
+            if known is not None and known[0] == (index, len(history.told)):
+                return known[1]
         first = index - index % REBUILD_EVERY
         model: Model | None = None
-        if self._latest is not None and first < index and history.asked[index - 1].modelled:
-            index_before, told_before, latest = self._latest
-            if (index_before, told_before) == (index - 1, history.asked[index - 1].told):
+        if self._latest is not None and first < index:
+            key, latest = self._latest
+            if key == (index - 1, history.asked[index - 1].told):
                 model, first = latest, index
         for j in range(first, index):
             asked = history.asked[j]
@@ -333,14 +337,16 @@ class Optimizer:
                 fixed = self._encoded_fixed(dict(asked.fixed))
                 grid = base_candidates(self.space, model.gp.graph, len(model.data), fixed, self.granularity)
                 self._engine.prepare(model.gp, model.data, grid)
-        model = advance(model, index, history.told, history.points)
-        self._latest = (index, told, model)
-        return model
+        return advance(model, index, history.told, history.points)
 
     def _answering_model(self) -> Model:
+        """The model that the next ask would use: it answers between asks, and leaves no trace in them."""
         if not self._history.successes:
             raise NoObservations("the model needs at least one successful evaluation: tell one first")
-        return self._model_at(len(self._history.asked))
+        index = len(self._history.asked)
+        model = self._model_at(index)
+        self._preview = ((index, len(self._history.told)), model)
+        return model
 
     def _options_to_json(self) -> dict[str, Any]:
         if type(self._engine) is not LocalEngine or type(self.maximizer) not in (MaxSum, Exact):

@@ -101,6 +101,31 @@ def test_truncated_data(gp, data, candidates):
         assert_equals_scratch(gp.condition(first(data, n)), candidates, cache)
 
 
+def test_observations_that_became_pending(gp, data, candidates):
+    """The same points and the same L, but the last two count as pending now."""
+    cache = TableCache()
+    assert_equals_scratch(gp.condition(Observations(data.X[:10], data.y[:10])), candidates, cache)
+    fewer = gp.condition(Observations(data.X[:8], data.y[:8]))
+    assert_equals_scratch(fewer.with_pending(data.X[8:10]), candidates, cache)
+
+
+def test_mirrored_points_have_the_same_l(gp, data, candidates):
+    cache = TableCache()
+    one, other = (gp.condition(Observations(X, data.y[:10])) for X in (data.X[:10], 1 - data.X[:10]))
+    np.testing.assert_allclose(one.L, other.L, rtol=1e-10)
+    assert_equals_scratch(one, candidates, cache)
+    assert_equals_scratch(other, candidates, cache)
+
+
+def test_two_models_may_have_the_same_l(data, candidates):
+    """Two variables that always agree: their factors may swap variances, and the sum is the same."""
+    cache = TableCache()
+    same = Observations(np.repeat(data.X[:8, :1], 4, axis=1), data.y[:8])
+    for variances in ([1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0]):
+        model = AdditiveGP(FactorGraph.singletons(4), Hyperparameters([0.3] * 4, variances, 0.01))
+        assert_equals_scratch(model.condition(same), candidates, cache)
+
+
 @pytest.mark.parametrize("row", [0, 4, 9])
 def test_changed_points(gp, data, candidates, row):
     cache = TableCache()

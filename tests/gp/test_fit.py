@@ -119,6 +119,17 @@ def test_the_lengthscale_of_the_data_is_found(kernel, lengthscale):
     assert lengthscale / 2 < np.median(found) < lengthscale * 2
 
 
+def test_a_cold_fit_sees_fast_waves_and_slow_ones():
+    """Neither is taken for noise."""
+    x = np.linspace(0, 1, 40)[:, None]
+    graph = FactorGraph(1, ((0,),))
+    fast = fit(graph, Observations(x, np.sin(60 * x[:, 0])).standardised()[0], kernel="se").hyperparameters
+    slow = fit(graph, Observations(x, np.sin(3 * x[:, 0])).standardised()[0], kernel="se").hyperparameters
+    assert fast.lengthscales[0] < 0.1
+    assert slow.lengthscales[0] > 0.3
+    assert max(fast.noise, slow.noise) < 0.01
+
+
 def test_the_noise_and_the_factor_of_the_data_are_found():
     """y = sin(6 x_0) + noise: the factor of x_1 vanishes, and the noise is that of the data, within a factor of 2."""
     rng = np.random.default_rng(3)

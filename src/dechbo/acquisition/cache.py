@@ -47,7 +47,8 @@ class TableCache:
             if observed > len(self._V):
                 self._V = np.concatenate([self._V[:held], np.empty((_room(observed) - held, cells))])
             for n in range(held, observed):
-                self._V[n] = self._next_row(posterior, fresh[n - held], self._V[:n], n)
+                row = posterior.L[n]
+                self._V[n] = (fresh[n - held] - row[:n] @ self._V[:n]) / row[n]
                 self._squares += self._V[n] ** 2
         self._posterior = posterior
         return True
@@ -56,14 +57,21 @@ class TableCache:
         """V^T z and |V|^2 of every cell, pending rows included."""
         z = posterior.L.T @ posterior.alpha
         observed = len(posterior.X) - posterior.pending
-        V, squares = self._V[:observed], self._squares.copy()
-        means: Array = z[:observed] @ V
-        if posterior.pending:
-            for row, n in zip(self._covariances(posterior, observed), range(observed, len(z)), strict=True):
-                v = self._next_row(posterior, row, V, n)
-                V = np.concatenate([V, v[None]])
-                squares += v**2
-                means += z[n] * v
+        squares = self._squares.copy()
+        means: Array = z[:observed] @ self._V[:observed]
+        if posterior.pending == 0:
+            return means, squares
+        awaited: list[Array] = []  # the rows of pending points, the last ones of L
+        covariances = self._covariances(posterior, observed)
+        for n in range(observed, len(z)):
+            row = posterior.L[n]
+            v = covariances[n - observed] - row[:observed] @ self._V[:observed]
+            for weight, earlier in zip(row[observed:n], awaited, strict=True):
+                v -= weight * earlier
+            v /= row[n]
+            awaited.append(v)
+            squares += v**2
+            means += z[n] * v
         return means, squares
 
     def _extends(self, posterior: AdditivePosterior, candidates: Sequence[Array], observed: int) -> bool:
@@ -94,11 +102,6 @@ class TableCache:
         rows = candidate_rows(posterior, self._candidates, first)
         factors = range(len(posterior.gp.graph.scopes))
         return np.concatenate([factor_covariances(posterior, rows, k) for k in factors], axis=1)
-
-    @staticmethod
-    def _next_row(posterior: AdditivePosterior, covariance: Array, V: Array, n: int) -> Array:
-        row: Array = (covariance - posterior.L[n, :n] @ V) / posterior.L[n, n]
-        return row
 
 
 def _room(observed: int) -> int:
