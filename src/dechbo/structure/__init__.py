@@ -1,5 +1,38 @@
-"""Where factor graphs come from when nobody gives one."""
+"""Where factor graphs come from when nobody gives one: random forests, and a chain over interactions."""
 
+from dechbo.structure.diagnostics import (
+    Convergence,
+    diagnose,
+    effective_sample_size,
+    pair_indicators,
+    pair_probabilities,
+    split_rhat,
+)
 from dechbo.structure.forest import random_forest
+from dechbo.structure.moves import MOVE_PROBABILITIES, Moves, Proposal
+from dechbo.structure.prior import GraphPrior, Interactions, PairScores, ScopeIndex, graph_of
+from dechbo.structure.sampler import GraphSampler, MoveCounts, State, StepInfo, Target, Trace
 
-__all__ = ["random_forest"]
+__all__ = [
+    "MOVE_PROBABILITIES",
+    "Convergence",
+    "GraphPrior",
+    "GraphSampler",
+    "Interactions",
+    "MoveCounts",
+    "Moves",
+    "PairScores",
+    "Proposal",
+    "ScopeIndex",
+    "State",
+    "StepInfo",
+    "Target",
+    "Trace",
+    "diagnose",
+    "effective_sample_size",
+    "graph_of",
+    "pair_indicators",
+    "pair_probabilities",
+    "random_forest",
+    "split_rhat",
+]

@@ -1,0 +1,110 @@
+"""All one-dimensional kernels of a model at their lengthscales, plain or centred."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.gp.centring import Centring, Domain
+from dechbo.gp.kernels import CATEGORICAL, MATERN52, SQRT5, correlation_rows, correlations
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Products exp(a x) stay within doubles up to here; beyond it the exponential is taken per pair.
+_SAFE_EXPONENT = 600.0
+
+
+class Pairs(NamedTuple):
+    """What the compiled loops need to know of observations to make k_i and dk_i/dlog l_i of any pair.
+
+    Modes: 0 Matérn by products, 1 Matérn by exponentials, 2 squared exponential, 3 categorical.
+    """
+
+    z: Array  # (n, d) scaled coordinates a (x - centre)
+    u: Array  # exp(z)
+    w: Array  # exp(-z)
+    mean: Array  # (n, d) a_i(x): 0 for plain kernels
+    mean_slope: Array  # its derivative in log l_i
+    modes: Ints  # (d,)
+    shared: Array  # (d,) the correlation of unequal categories
+    inverse: Array  # (d,) 1 / nu
+    log_slope: Array  # (d,) d log nu / d log l
+
+
+class Correlation:
+    """k_i of every variable; centred over ``domains`` where they are given."""
+
+    def __init__(self, codes: Ints, lengthscales: Array, domains: Sequence[Domain] | None = None) -> None:
+        self.codes = codes
+        self.lengthscales = lengthscales
+        self.domains = domains
+
+    @cached_property
+    def centring(self) -> Centring | None:
+        """The means over the domains; None for plain kernels."""
+        return None if self.domains is None else Centring.of(self.codes, self.lengthscales, self.domains)
+
+    def between(self, i: int, a: Array, b: Array) -> Array:
+        """k_i(a_p, b_q): (len(a), len(b))."""
+        k = correlations(self.codes[i], a, b, self.lengthscales[i])
+        if self.centring is None:
+            return k
+        k -= np.outer(self.centring.mean(i, a), self.centring.mean(i, b))
+        k *= self.centring.inverse[i]
+        return k
+
+    def diagonal(self, i: int, a: Array) -> Array:
+        """k_i(a_p, a_p)."""
+        if self.centring is None:
+            return np.ones(len(a))
+        answer: Array = (1.0 - self.centring.mean(i, a) ** 2) * self.centring.inverse[i]
+        return answer
+
+    def diagonals(self, X: Array) -> Array:
+        """k_i(x_i, x_i) of all variables at points X: (n, d)."""
+        if self.centring is None:
+            return np.ones(X.shape)
+        answer: Array = (1.0 - self.centring.means(X)[0] ** 2) * self.centring.inverse
+        return answer
+
+    def rows(self, point: Array, X: Array) -> tuple[Array, Array]:
+        """k_i(x_i, X_pi) and its derivative in x_i: two (d, n) arrays."""
+        values, slopes = correlation_rows(self.codes, point, X, self.lengthscales)
+        if self.centring is not None:
+            means = self.centring.means(X)[0].T
+            here = self.centring.means(point[None])[0][0]
+            values = (values - here[:, None] * means) * self.centring.inverse[:, None]
+            slopes = (slopes - self.centring.mean_slopes(point)[:, None] * means) * self.centring.inverse[:, None]
+            slopes[self.codes == CATEGORICAL] = 0.0
+        return values, slopes
+
+    def diagonal_slopes(self, point: Array) -> tuple[Array, Array]:
+        """k_i(x_i, x_i) and its derivative in x_i at one point: two (d,) arrays."""
+        if self.centring is None:
+            return np.ones(len(point)), np.zeros(len(point))
+        here = self.centring.means(point[None])[0][0]
+        inverse = self.centring.inverse
+        return (1.0 - here**2) * inverse, -2.0 * here * self.centring.mean_slopes(point) * inverse
+
+    def pairs(self, X: Array) -> Pairs:
+        """The observations X (n, d) as the compiled loops want them."""
+        codes, lengthscales = self.codes, self.lengthscales
+        centre = 0.5 * (X.max(axis=0) + X.min(axis=0))
+        scale = np.where(codes == CATEGORICAL, 1.0, np.where(codes == MATERN52, SQRT5, 1.0) / lengthscales)
+        z = np.ascontiguousarray((X - centre) * scale)
+        fits = np.abs(z).max(axis=0) <= _SAFE_EXPONENT
+        modes = np.where(codes == MATERN52, np.where(fits, 0, 1), codes + 1).astype(np.int64)
+        safe = np.where(modes == 0, z, 0.0)
+        if self.centring is None:
+            mean, slope = np.zeros_like(z), np.zeros_like(z)
+            inverse, log_slope = np.ones(len(codes)), np.zeros(len(codes))
+        else:
+            mean, slope = (np.ascontiguousarray(part) for part in self.centring.means(X))
+            inverse, log_slope = self.centring.inverse, self.centring.log_slope
+        shared = np.exp(-1.0 / lengthscales)
+        return Pairs(z, np.exp(safe), np.exp(-safe), mean, slope, modes, shared, inverse, log_slope)

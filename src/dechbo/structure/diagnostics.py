@@ -1,0 +1,142 @@
+"""Have the chains mixed? Split R-hat and effective sample size over chains; pair inclusion from samples.
+
+Notation (Gelman et al., Bayesian Data Analysis, 3rd ed., §11.4–11.5): each chain is cut into two halves, which makes
+M sequences of N draws; W is the mean of their variances, B/N the variance of their means,
+
+    var⁺ = (N − 1)/N · W + B/N,   R-hat = sqrt(var⁺ / W),
+    rho_t = 1 − (W − mean of the autocovariances at lag t) / var⁺,   ESS = M N / (−1 + 2 Σ_k P_k),
+
+where P_k = rho_{2k} + rho_{2k+1}, summed while positive and made non-increasing (Geyer's initial monotone sequence).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dechbo.errors import DataError
+from dechbo.graph import Scope
+from dechbo.structure.prior import Interactions
+from dechbo.structure.sampler import Trace
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """R-hat and effective sample size of the log posterior and of every pair that is neither always nor never in."""
+
+    rhat: float  # of the log posterior; NaN where it never changed: a chain that stood still proves nothing
+    ess: float
+    pairs: tuple[Scope, ...]
+    pair_rhat: Array  # (len(pairs),)
+    pair_ess: Array  # (len(pairs),)
+
+    @property
+    def worst_rhat(self) -> float:
+        """The largest R-hat of all; NaN where nothing ever changed."""
+        return max([*self.pair_rhat.tolist(), *([] if math.isnan(self.rhat) else [self.rhat])], default=math.nan)
+
+
+def diagnose(traces: Sequence[Trace]) -> Convergence:
+    """Compare chains of the same length that target the same law."""
+    lengths = {len(trace.samples) for trace in traces}
+    if len(lengths) != 1:
+        raise DataError(f"chains to compare need the same number of samples, got {sorted(lengths)}")
+    log_posteriors = np.array([trace.log_posteriors for trace in traces])
+    pairs, indicators = pair_indicators([trace.samples for trace in traces])
+    return Convergence(
+        float(split_rhat(log_posteriors)),
+        float(effective_sample_size(log_posteriors)),
+        pairs,
+        split_rhat(indicators),
+        effective_sample_size(indicators),
+    )
+
+
+def split_rhat(chains: ArrayLike) -> Array:
+    """sqrt(var⁺ / W) of draws of shape (chains, draws, ...); NaN for a constant, inf for different constants."""
+    halves = _halves(chains)
+    within, pooled = _variances(halves)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt(pooled / within))
+
+
+def effective_sample_size(chains: ArrayLike) -> Array:
+    """M N / tau of draws of shape (chains, draws, ...), tau at least 1 / log10(M N); NaN for a constant."""
+    halves = _halves(chains)
+    m, n = halves.shape[:2]
+    within, pooled = _variances(halves)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = 1 - (within - _autocovariances(halves).mean(axis=0)) / pooled  # (draws, ...)
+    rho[0] = np.where(pooled > 0, 1.0, np.nan)
+    sums = rho[: n - n % 2].reshape(n // 2, 2, *rho.shape[1:]).sum(axis=1)
+    positive = np.logical_and.accumulate(sums > 0, axis=0)
+    positive[0] = True
+    monotone = np.minimum.accumulate(sums, axis=0)
+    tau = -1 + 2 * np.where(positive, monotone, 0.0).sum(axis=0)
+    return np.asarray(m * n / np.maximum(tau, 1 / np.log10(m * n)))
+
+
+def pair_indicators(chains: Sequence[Sequence[Interactions]]) -> tuple[tuple[Scope, ...], Array]:
+    """The pairs that share a factor in some but not all samples, and whether each sample has them: (m, n, pairs)."""
+    known: dict[Interactions, frozenset[Scope]] = {}
+    for chain in chains:
+        for sample in chain:
+            if sample not in known:
+                known[sample] = _pairs_of(sample)
+    seen = frozenset[Scope]().union(*known.values())
+    pairs = tuple(sorted(seen.difference(frozenset.intersection(*known.values())))) if known else ()
+    column = {pair: k for k, pair in enumerate(pairs)}
+    indicators = np.zeros((len(chains), len(chains[0]), len(pairs)))
+    for c, chain in enumerate(chains):
+        for t, sample in enumerate(chain):
+            indicators[c, t, [column[pair] for pair in known[sample] if pair in column]] = 1
+    return pairs, indicators
+
+
+def pair_probabilities(dim: int, samples: Iterable[Iterable[Scope]]) -> Array:
+    """(d, d): the share of samples in which two variables are in a common factor; symmetric, 0 on the diagonal."""
+    visits = Counter(frozenset(sample) for sample in samples)
+    if not visits:
+        raise DataError("pair probabilities need at least one sample, got none")
+    counts = np.zeros((dim, dim))
+    for interactions, times in visits.items():
+        for i, j in _pairs_of(interactions):
+            counts[i, j] += times
+    return (counts + counts.T) / visits.total()
+
+
+def _pairs_of(interactions: Interactions) -> frozenset[Scope]:
+    """Each pair within some scope, once however many scopes hold it."""
+    return frozenset((min(pair), max(pair)) for scope in interactions for pair in combinations(scope, 2))
+
+
+def _halves(chains: ArrayLike) -> Array:
+    """(2 · chains, draws // 2, ...): first halves, then second halves; an odd draw in the middle is left out."""
+    draws = np.asarray(chains, dtype=np.float64)
+    if draws.ndim < 2 or draws.shape[0] < 1 or draws.shape[1] < 4:
+        raise DataError(f"diagnostics need draws of shape (chains, at least 4 draws, ...), got {draws.shape}")
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, -half:]])
+
+
+def _variances(halves: Array) -> tuple[Array, Array]:
+    """W and var⁺."""
+    n = halves.shape[1]
+    within = halves.var(axis=1, ddof=1).mean(axis=0)
+    return within, (n - 1) / n * within + halves.mean(axis=1).var(axis=0, ddof=1)
+
+
+def _autocovariances(halves: Array) -> Array:
+    """Σ_s x_s x_{s+t} / N of each centred sequence, by FFT padded with zeros: (sequences, lags, ...)."""
+    n = halves.shape[1]
+    centred = halves - halves.mean(axis=1, keepdims=True)
+    spectrum = np.fft.rfft(centred, 2 * n, axis=1)
+    return np.asarray(np.fft.irfft(np.abs(spectrum) ** 2, 2 * n, axis=1)[:, :n] / n)

@@ -1,0 +1,286 @@
+"""The chain against enumeration: its exact transition matrix, and what it visits, at a fixed likelihood."""
+
+import math
+from functools import cache, cached_property
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import chi2
+
+from dechbo.errors import DataError, OptionError, ScopeError
+from dechbo.structure import GraphPrior, GraphSampler, PairScores, ScopeIndex, effective_sample_size, graph_of
+
+FALSE_ALARM = 1e-4  # chance that a correct chain fails a test of frequencies under a fresh seed; seeds are fixed
+BOTH = {"birth": 0.3, "death": 0.2}
+MOVES = {
+    "all": None,
+    "birth, death": BOTH,
+    "grow, shrink": {**BOTH, "grow": 0.3, "shrink": 0.2},
+    "merge, split": {**BOTH, "merge": 0.2, "split": 0.3},
+    "swap": {**BOTH, "swap": 0.5},
+}
+
+
+class Enumerated:
+    """All states of a small problem, an arbitrary likelihood for each, and the posterior."""
+
+    def __init__(self, dim, largest, *, informed, moves="all"):
+        rng = np.random.default_rng(1)
+        self.prior = GraphPrior(dim, max_factor_size=largest, expected=3.0, size_cost=0.3)
+        self.pairs = list(combinations(range(dim), 2))[:-1]  # the last pair has no weight
+        self.log_weights = rng.normal(scale=1.5, size=len(self.pairs))
+        scores = PairScores.from_pairs(dim, self.pairs, self.log_weights, epsilon=0.3) if informed else None
+        self.sampler = GraphSampler(self.prior, scores=scores, move_probabilities=MOVES[moves])
+        self.scopes = [scope for size in range(2, largest + 1) for scope in combinations(range(dim), size)]
+        self.states = [
+            frozenset(scope for k, scope in enumerate(self.scopes) if mask >> k & 1)
+            for mask in range(2 ** len(self.scopes))
+        ]
+        self.indices = [ScopeIndex.of(self.prior, state) for state in self.states]
+        self.number = {state: k for k, state in enumerate(self.states)}
+        self.table = rng.normal(scale=0.8, size=len(self.states))
+        log_posterior = self.table + [self.prior.log_density(state) for state in self.states]
+        self.posterior = np.exp(log_posterior - np.logaddexp.reduce(log_posterior))
+
+    def log_likelihood(self, interactions):
+        return self.table[self.number[interactions]]
+
+    @cached_property
+    def transitions(self):
+        """P_ij = sum over moves of the proposal probability times min(1, Hastings ratio), from `Moves.proposal`."""
+        P = np.zeros((len(self.states), len(self.states)))
+        for name, removed, added in self.changes():
+            if name not in self.sampler.moves.probabilities:
+                continue
+            for i, state in enumerate(self.states):
+                if state.issuperset(removed) and state.isdisjoint(added):
+                    j = self.number[state.difference(removed).union(added)]
+                    proposal = self.sampler.moves.proposal(self.indices[i], name, removed, added)
+                    log_target = math.log(self.posterior[j] / self.posterior[i])
+                    P[i, j] += math.exp(min(proposal.log_forward, log_target + proposal.log_reverse))
+        np.fill_diagonal(P, 1 - P.sum(axis=1))
+        return P
+
+    def changes(self):
+        """(move, removed, added): all that a move can change in some state."""
+        for scope in self.scopes:
+            yield "birth", (), (scope,)
+            yield "death", (scope,), ()
+        for a, b in permutations(self.scopes, 2):
+            by, growth = len({*a} ^ {*b}), len(b) - len(a)
+            if name := {(1, 1): "grow", (1, -1): "shrink", (2, 0): "swap"}.get((by, growth)):
+                yield name, (a,), (b,)
+        for a, b in combinations(self.scopes, 2):
+            union = tuple(sorted({*a, *b}))
+            if {*a} & {*b} and union in self.scopes and union not in (a, b):
+                yield "merge", (a, b), (union,)
+                yield "split", (union,), (a, b)
+
+
+enumerated = cache(Enumerated)
+
+
+SIZES = [(3, 3), (4, 2), (4, 3)]
+
+
+@pytest.mark.parametrize("informed", [False, True], ids=["blind", "informed"])
+@pytest.mark.parametrize(("dim", "largest", "moves"), [(3, 3, m) for m in MOVES] + [(4, 2, "all"), (4, 3, "all")])
+def test_detailed_balance_and_every_state_in_reach(dim, largest, moves, informed):
+    problem = enumerated(dim, largest, informed=informed, moves=moves)
+    P, posterior = problem.transitions, problem.posterior
+    flow = posterior[:, None] * P
+    assert_allclose(flow, flow.T, rtol=1e-12, atol=1e-16)
+    assert (P.diagonal() > 0).all()  # an impossible or rejected proposal stays: aperiodic
+    reach = np.eye(len(P), dtype=bool)[0]
+    for _ in range(len(problem.scopes) + 1):  # births alone reach everything
+        reach = reach | (P[reach] > 0).any(axis=0)
+    assert reach.all()
+
+
+CHAINS = [
+    *((3, 3, informed, "all") for informed in (False, True)),
+    (3, 3, True, "birth, death"),
+    (3, 3, False, "grow, shrink"),
+    (3, 3, True, "grow, shrink"),
+    (3, 3, True, "merge, split"),
+    (3, 3, True, "swap"),
+    *((dim, largest, informed, "all") for dim, largest in SIZES[1:] for informed in (False, True)),
+]
+
+
+@pytest.mark.parametrize(("dim", "largest", "informed", "moves"), CHAINS)
+def test_visits_match_the_enumerated_posterior(dim, largest, informed, moves):
+    """Visit frequencies are asymptotically normal around pi with covariance C / n,
+
+    C = D Z + Z^T D − D − pi pi^T, D = diag(pi), Z = (I − P + 1 pi^T)^-1 (Kemeny and Snell), which counts the
+    autocorrelation of the chain exactly. Total variation V is a function of these normals: its mean is at most
+    ½ Σ sqrt(2 C_ii / (π n)), and it exceeds its mean by sqrt(2 L log(1 / FALSE_ALARM)) with chance FALSE_ALARM at
+    most, L = S max eigenvalue(C) / (4 n) (Gaussian concentration). Chi-square is over up to 16 groups of states.
+    """
+    n = 20_000
+    problem = enumerated(dim, largest, informed=informed, moves=moves)
+    rng = np.random.default_rng(7)
+    start = problem.sampler.init(problem.states[-1], problem.log_likelihood)
+    _, trace = problem.sampler.run(rng, start, problem.log_likelihood, n)
+    pi, P = problem.posterior, problem.transitions
+    frequencies = np.bincount([problem.number[sample] for sample in trace.samples], minlength=len(pi)) / n
+
+    DZ = pi[:, None] * np.linalg.inv(np.eye(len(pi)) - P + pi)
+    C = DZ + DZ.T - np.diag(pi) - np.outer(pi, pi)
+    mean = 0.5 * np.sqrt(2 * C.diagonal() / (np.pi * n)).sum()
+    spread = len(pi) * np.linalg.norm(C, 2) / (4 * n)
+    variation = 0.5 * np.abs(frequencies - pi).sum()
+    assert variation < mean + math.sqrt(2 * spread * math.log(1 / FALSE_ALARM))
+
+    order = np.random.default_rng(0).permutation(len(pi))
+    label = np.minimum(16 * np.cumsum(pi[order]), 15).astype(int) if len(pi) > 16 else order
+    group = np.zeros((len(pi), 16))
+    group[order, label] = 1
+    group = group[:, group.any(axis=0)][:, :-1]  # the last group follows from the others
+    error = group.T @ (frequencies - pi)
+    statistic = n * error @ np.linalg.solve(group.T @ C @ group, error)
+    assert chi2.sf(statistic, len(error)) > FALSE_ALARM
+    assert {move for move, counts in trace.moves.items() if counts.accepted} == (
+        {m for m in problem.sampler.moves.probabilities if largest == 3 or m in {"birth", "death", "swap"}}
+    )
+
+
+def test_relabelling_the_variables_leaves_the_law_of_the_chain():
+    problem = enumerated(4, 3, informed=True, moves="all")
+    new = [2, 0, 3, 1]
+
+    def renamed(scopes):
+        return frozenset(tuple(sorted(new[i] for i in scope)) for scope in scopes)
+
+    other = Enumerated(4, 3, informed=True)
+    scores = PairScores.from_pairs(4, [[new[i], new[j]] for i, j in problem.pairs], problem.log_weights, epsilon=0.3)
+    other.sampler = GraphSampler(problem.prior, scores=scores)
+    image = np.array([problem.number[renamed(state)] for state in problem.states])
+    other.table[image] = problem.table
+    other.posterior[image] = problem.posterior
+    assert_allclose(other.transitions[np.ix_(image, image)], problem.transitions, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(("dim", "informed"), [(12, False), (300, False), (300, True)])
+def test_without_data_the_chain_reproduces_the_prior(dim, informed):
+    """Mean number of interactions within 5 standard errors of the exact one (false alarm below 1e-6)."""
+    prior = GraphPrior(dim, expected=3.0)
+    pairs = [(i, i + 1) for i in range(dim - 1)]
+    scores = PairScores.from_pairs(dim, pairs, np.linspace(0, 3, dim - 1), epsilon=0.5) if informed else None
+    sampler = GraphSampler(prior, scores=scores)
+    start = sampler.init([], lambda _: 0.0)
+    _, trace = sampler.run(np.random.default_rng(0), start, lambda _: 0.0, 20_000)
+    for size in (2, 3):
+        number = np.array([[sum(len(scope) == size for scope in sample) for sample in trace.samples]], dtype=float)
+        odds = math.exp(prior.log_weight(size))
+        exact = math.comb(dim, size) * odds / (1 + odds)
+        error = number.std() / math.sqrt(effective_sample_size(number))
+        assert error < 0.2
+        assert abs(number.mean() - exact) < 5 * error
+
+
+class Summed:
+    """Each scope has its own log likelihood; the payload is their sum, updated by what changed."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def log_likelihood(self, current, added, removed):
+        self.calls += 1
+        total = 0 if current is None else current.payload
+        total = total + sum(map(sum, added)) - sum(map(sum, removed))
+        return total / 8, total
+
+
+def test_the_payload_rides_along_and_a_plain_function_gives_the_same_chain():
+    sampler = GraphSampler(GraphPrior(6, max_factor_size=4, expected=4.0))
+    target = Summed()
+    start = sampler.init([(3, 1), (0, 1, 2)], target)
+    assert start.payload == 7
+    end, trace = sampler.run(np.random.default_rng(0), start, target, 3000)
+    assert end.payload == sum(map(sum, end.interactions))
+    assert target.calls == 1 + sum(counts.proposed for counts in trace.moves.values())  # only proposed states
+
+    def plain(interactions):
+        return sum(map(sum, interactions)) / 8
+
+    same, again = sampler.run(np.random.default_rng(0), sampler.init([(1, 3), (0, 1, 2)], plain), plain, 3000)
+    assert again.samples == trace.samples
+    assert same.payload is None
+    assert_allclose(again.log_posteriors, trace.log_posteriors, rtol=1e-14)
+    assert trace.log_posteriors[-1] == end.log_posterior
+
+
+def test_the_way_to_a_state_leaves_no_trace_in_it():
+    sampler = GraphSampler(GraphPrior(6, max_factor_size=4, expected=4.0))
+    target = Summed()
+    end, _ = sampler.run(np.random.default_rng(3), sampler.init([], target), target, 1000)
+    fresh = sampler.init(end.interactions, target)
+    assert fresh.index.scopes == end.index.scopes
+    assert (fresh.log_prior, fresh.log_likelihood, fresh.payload) == (end.log_prior, end.log_likelihood, end.payload)
+    assert graph_of(6, end.interactions).max_factor_size <= 4
+
+
+def test_step_and_run_agree_and_the_counts_add_up():
+    sampler = GraphSampler(GraphPrior(5, expected=3.0))
+    target = Summed()
+    state = start = sampler.init([], target)
+    rng = np.random.default_rng(5)
+    seen, infos = [], []
+    for _ in range(400):
+        before = state
+        state, info = sampler.step(rng, state, target)
+        assert info.accepted == (state is not before)
+        assert info.possible != math.isnan(info.log_ratio)
+        assert info.accepted or not info.log_ratio >= 0
+        seen.append(state.interactions)
+        infos.append(info)
+    end, trace = sampler.run(np.random.default_rng(5), start, target, 400, thin=3)
+    assert end.interactions == state.interactions
+    assert trace.samples == tuple(seen[2::3])
+    assert trace.visits.total() == len(trace.samples) == len(trace.log_posteriors) == 133
+    for move, counts in trace.moves.items():
+        own = [info for info in infos if info.move == move]
+        assert (counts.proposed, counts.accepted, counts.impossible) == (
+            sum(info.possible for info in own),
+            sum(info.accepted for info in own),
+            sum(not info.possible for info in own),
+        )
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_small_problems_run(dim):
+    sampler = GraphSampler(GraphPrior(dim))
+    _, trace = sampler.run(np.random.default_rng(0), sampler.init([], lambda _: 0.0), lambda _: 0.0, 2000)
+    assert len(trace.visits) == {1: 1, 2: 2, 3: 16}[dim]
+    assert dim > 1 or all(counts.proposed == 0 for counts in trace.moves.values())
+
+
+def test_minus_infinity_rejects():
+    sampler = GraphSampler(GraphPrior(4))
+
+    def no_triples(interactions):
+        return -math.inf if any(len(scope) == 3 for scope in interactions) else 0.0
+
+    _, trace = sampler.run(np.random.default_rng(0), sampler.init([], no_triples), no_triples, 1000)
+    assert {len(scope) for sample in trace.samples for scope in sample} == {2}
+    with pytest.raises(DataError, match="start with a finite"):
+        sampler.init([(0, 1, 2)], no_triples)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_bad_likelihoods_and_options(bad):
+    sampler = GraphSampler(GraphPrior(4))
+    state = sampler.init([], lambda _: 0.0)
+    rng = np.random.default_rng(0)
+    with pytest.raises(DataError, match="finite, or -inf"):
+        sampler.run(rng, state, lambda _: bad, 100)
+    with pytest.raises(DataError, match="finite"):
+        sampler.init([], lambda _: bad)
+    for options in ({"steps": -1}, {"steps": 1.5}, {"steps": 3, "thin": 0}):
+        with pytest.raises(OptionError, match="run needs"):
+            sampler.run(rng, state, lambda _: 0.0, **options)
+    with pytest.raises(ScopeError, match="2 to 3"):
+        sampler.init([(0, 1, 2, 3)], lambda _: 0.0)
