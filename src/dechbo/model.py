@@ -35,6 +35,16 @@ class Model:
     fitted_on: int  # observations at the last fit
     refitted: bool
 
+    def stands_after(self, index: int) -> bool:
+        """Whether the ask after ``index``, with one more observation, will keep these hyperparameters."""
+        cold = (index + 1) % REBUILD_EVERY == 0
+        return not cold and len(self.data) + 1 - self.fitted_on < refit_after(len(self.data) + 1)
+
+
+def refit_after(observations: int) -> int:
+    """How many new observations make a warm fit due: a twentieth of all."""
+    return max(1, observations // 20)
+
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
@@ -57,12 +67,12 @@ class Recipe:
         values = np.array([self.sign * float(told[k].value or 0.0) for k in usable])
         noise = np.array([told[k].noise or 0.0 for k in usable])
         data, scaling = Observations(np.array([points[k] for k in usable]), values, noise).standardised()
-        if previous is not None and len(data) - previous.fitted_on < max(1, len(data) // 20):
+        if previous is not None and len(data) - previous.fitted_on < refit_after(len(data)):
             return Model(previous.gp, data, scaling, previous.fitted_on, refitted=False)
         graph = self.graph_at(index) if previous is None else previous.gp.graph
         start = None if previous is None else previous.gp.hyperparameters
         level = None if self.noise is None else min(self.noise / scaling.scale / scaling.scale, 1e6)
-        gp = fit(graph, data, kernel=self.kernels, noise=level, start=start, iterations=50 if start is None else 15)
+        gp = fit(graph, data, kernel=self.kernels, noise=level, start=start, iterations=40 if start is None else 15)
         return Model(gp, data, scaling, len(data), refitted=True)
 
     @property

@@ -168,7 +168,16 @@ class Optimizer:
         incumbent[list(fixed)] = list(fixed.values())
         awaited = np.array(history.pending + history.failures).reshape(-1, self.space.dim)
         search = Search(
-            self.space, gp, data, beta, awaited, fixed, incumbent, partial(self._is_among, taken), self.granularity
+            self.space,
+            gp,
+            data,
+            beta,
+            awaited,
+            fixed,
+            incumbent,
+            partial(self._is_among, taken),
+            self.granularity,
+            recurring=model.stands_after(index),
         )
         suggestion = search.run(self._engine)
         maximum = suggestion.maximum
@@ -334,9 +343,10 @@ class Optimizer:
             asked = history.asked[j]
             if asked.modelled:
                 model = advance(model, j, history.told[: asked.told], history.points)
-                fixed = self._encoded_fixed(dict(asked.fixed))
-                grid = base_candidates(self.space, model.gp.graph, len(model.data), fixed, self.granularity)
-                self._engine.prepare(model.gp, model.data, grid)
+                if model.stands_after(j):
+                    fixed = self._encoded_fixed(dict(asked.fixed))
+                    grid = base_candidates(self.space, model.gp.graph, len(model.data), fixed, self.granularity)
+                    self._engine.prepare(model.gp, model.data, grid)
         return advance(model, index, history.told, history.points)
 
     def _answering_model(self) -> Model:

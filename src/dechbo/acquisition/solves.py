@@ -36,10 +36,10 @@ def factor_covariances(posterior: AdditivePosterior, rows: Sequence[Array], k: i
     return product
 
 
-def factor_solves(posterior: AdditivePosterior, rows: Sequence[Array], k: int) -> Array:
+def factor_solves(posterior: AdditivePosterior, rows: Sequence[Array], k: int, L: Array) -> Array:
     """V_I = L^-1 k_I at every cell of factor k, (n, cells): V^T L^T = k^T, solved in place."""
     product = factor_covariances(posterior, rows, k)
-    solved: Array = dtrsm(1.0, posterior.L, product.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+    solved: Array = dtrsm(1.0, L, product.T, side=1, lower=1, trans_a=1, overwrite_b=1)
     return solved.T
 
 
