@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 
 from dechbo.acquisition import Acquisition
 from dechbo.engine import Engine
+from dechbo.errors import OptionError, SpaceExhausted
 from dechbo.gp import AdditiveGP
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Maximum
@@ -46,6 +47,10 @@ class Granularity:
     zoom: int = 5
     polish_steps: int = 20
 
+    def __post_init__(self) -> None:
+        if not self.work >= 0 or not self.zoom >= 3 or not self.polish_steps >= 0:
+            raise OptionError(f"Granularity needs work >= 0, zoom >= 3 and polish_steps >= 0, got {self}")
+
     def levels(self, evaluations: int) -> int:
         """How often to zoom: log2(1 + t) / 4, rounded up; each time halves the spacing."""
         return int(np.ceil(np.log2(1 + evaluations) / 4))
@@ -58,6 +63,7 @@ class Suggestion:
     point: Array
     maximum: Maximum
     polished_value: float
+    upper_bound: float  # of the base grid and the final one: rigorous where the base grid holds every value
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +83,12 @@ class Search:
 
     def run(self, engine: Engine) -> Suggestion:
         """Base grid, zooms, polish; then the best point that is not taken."""
-        candidates = base_candidates(self.space, self.gp.graph, len(self.data), self.fixed, self.granularity)
+        candidates = self._base
         maximum = engine.suggest(
             self.gp, self.data, self.beta, candidates, pending=self.pending, recurring=self.recurring
         )
         spacing = np.array([_spacing(values) for values in candidates])
+        bound = maximum.upper_bound
         coarse = bool(spacing[self._moving].max(initial=0.0) > COARSE)
         for _ in range(self.granularity.levels(len(self.data)) if self._zoomable.any() else 0):
             point = _chosen(candidates, maximum)
@@ -89,11 +96,14 @@ class Search:
             finer = engine.suggest(self.gp, self.data, self.beta, candidates, pending=self.pending)
             if finer.value < maximum.value:  # loopy max-sum may miss what the coarser grid had found
                 choice = np.array([np.searchsorted(v, x) for v, x in zip(candidates, point, strict=True)])
-                bound = max(finer.upper_bound, maximum.value)
-                finer = replace(finer, choice=choice, value=maximum.value, upper_bound=bound)
+                ceiling = max(finer.upper_bound, maximum.value)
+                finer = replace(finer, choice=choice, value=maximum.value, upper_bound=ceiling)
             maximum = finer
             spacing = spacing / 2
-        return self._polished(_chosen(candidates, maximum), maximum, coarse)
+        value, point = self._polished(_chosen(candidates, maximum), maximum, coarse)
+        # a value below the grid's maximum means that better points were taken: what is offered is the point's own value
+        offered = replace(maximum, value=min(value, maximum.value))
+        return Suggestion(point, offered, value, max(bound, maximum.upper_bound))
 
     @cached_property
     def acquisition(self) -> Acquisition:
@@ -101,10 +111,16 @@ class Search:
         return Acquisition(self.gp.condition(self.data).with_pending(self.pending), self.beta)
 
     @cached_property
+    def _base(self) -> list[Array]:
+        return base_candidates(self.space, self.gp.graph, len(self.data), self.fixed, self.granularity)
+
+    @cached_property
     def _zoomable(self) -> NDArray[np.bool_]:
-        free = np.ones(self.space.dim, dtype=bool)
-        free[list(self.fixed)] = False
-        return free & ~self.space.is_categorical
+        """Which variables have values between their candidates on the base grid."""
+        parameters = zip(self.space.parameters, self._base, strict=True)
+        between = np.array([parameter.cardinality > len(values) for parameter, values in parameters])
+        between[list(self.fixed)] = False
+        return between
 
     @cached_property
     def _moving(self) -> NDArray[np.int64]:
@@ -124,7 +140,7 @@ class Search:
             if i in self.fixed:
                 answer.append(np.array([self.fixed[i]]))
             elif not zoomable[i]:
-                answer.append(parameter.grid(1))
+                answer.append(self._base[i])  # it holds every value: so does every finer grid
             elif self.space.is_continuous[i]:
                 answer.append(near[fresh[:, i], i])
             else:
@@ -132,7 +148,7 @@ class Search:
                 answer.append(np.unique(np.concatenate([values, [point[i], self.incumbent[i]]])))
         return answer
 
-    def _polished(self, at_grid: Array, maximum: Maximum, coarse: bool) -> Suggestion:
+    def _polished(self, at_grid: Array, maximum: Maximum, coarse: bool) -> tuple[float, Array]:
         """The best free point that gradient ascent reaches from the grid's maximiser.
 
         A coarse base grid may have missed the hill on which the incumbent stands: then from there as well.
@@ -142,9 +158,7 @@ class Search:
             for start in (at_grid, self.incumbent) if coarse else (at_grid,):
                 reached.append(ascend(self.acquisition, start, self._moving, self.granularity.polish_steps))
         free = [pair for pair in reached if not self.is_taken(pair[1])]
-        value, point = max(free, key=lambda pair: pair[0]) if free else self._best_untaken(at_grid)
-        # a lower value means that better points were taken: what the grid then offers is the point's own value
-        return Suggestion(point, replace(maximum, value=min(value, maximum.value)), value)
+        return max(free, key=lambda pair: pair[0]) if free else self._best_untaken(at_grid)
 
     def _best_untaken(self, start: Array) -> tuple[float, Array]:
         """The best point of a small finite space that is not taken; elsewhere the best of those met from ``start``."""
@@ -153,11 +167,13 @@ class Search:
         if np.prod(free) <= ENUMERABLE:
             values = [[self.fixed[i]] if i in self.fixed else p.grid(ENUMERABLE) for i, p in enumerate(parameters)]
             points = np.array([p for p in itertools.product(*values) if not self.is_taken(np.array(p))])
+            if len(points) == 0:
+                raise SpaceExhausted("every point of this finite space is evaluated or pending")
             scores = acquisition.values(points)
             return float(scores.max()), points[int(scores.argmax())]
-        base = base_candidates(self.space, self.gp.graph, len(self.data), self.fixed, self.granularity)
         wider = [
-            np.concatenate([[x], grid[np.abs(grid - x) > RESOLUTION]]) for grid, x in zip(base, start, strict=True)
+            np.concatenate([[x], grid[np.abs(grid - x) > RESOLUTION]])
+            for grid, x in zip(self._base, start, strict=True)
         ]
         for value, point in itertools.islice(_outward(acquisition, start, wider), 1000):
             if not self.is_taken(point):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from dechbo.acquisition.solves import candidate_rows, factor_covariances, factor_solves
 from dechbo.gp import AdditivePosterior
@@ -56,22 +57,13 @@ class TableCache:
         """V^T z and |V|^2 of every cell, pending rows included."""
         z = posterior.L.T @ posterior.alpha
         observed = len(posterior.X) - posterior.pending
-        squares = self._squares.copy()
         means: Array = z[:observed] @ self._V[:observed]
         if posterior.pending == 0:
-            return means, squares
-        awaited: list[Array] = []  # the rows of pending points, the last ones of L
-        covariances = self._covariances(posterior, observed)
-        for n in range(observed, len(z)):
-            row = posterior.L[n]
-            v = covariances[n - observed] - row[:observed] @ self._V[:observed]
-            for weight, earlier in zip(row[observed:n], awaited, strict=True):
-                v -= weight * earlier
-            v /= row[n]
-            awaited.append(v)
-            squares += v**2
-            means += z[n] * v
-        return means, squares
+            return means, self._squares.copy()
+        # the rows of pending points are the last ones of L: [k - L_21 V] L_22^-1
+        rows = self._covariances(posterior, observed) - posterior.L[observed:, :observed] @ self._V[:observed]
+        rows = solve_triangular(posterior.L[observed:, observed:], rows, lower=True, check_finite=False)
+        return means + z[observed:] @ rows, self._squares + np.einsum("pc,pc->c", rows, rows)
 
     def _extends(self, posterior: AdditivePosterior, candidates: Sequence[Array], observed: int) -> bool:
         old = self._posterior
@@ -94,11 +86,11 @@ class TableCache:
         rows = [values[:observed] for values in candidate_rows(posterior, candidates)]
         start = 0
         for k in range(len(posterior.gp.graph.scopes)):
-            solved = factor_solves(posterior, rows, k, L)
-            end = start + solved.shape[1]
-            self._V[:observed, start:end] = solved
-            self._squares[start:end] = np.einsum("pc,pc->c", solved, solved)
-            start = end
+            for solved in factor_solves(posterior, rows, k, L):
+                end = start + solved.shape[1]
+                self._V[:observed, start:end] = solved
+                self._squares[start:end] = np.einsum("pc,pc->c", solved, solved)
+                start = end
 
     def _covariances(self, posterior: AdditivePosterior, first: int) -> Array:
         rows = candidate_rows(posterior, self._candidates, first)
