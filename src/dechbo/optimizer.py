@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, overload
@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from dechbo import runfile
+from dechbo import options, runfile
 from dechbo.acquisition import Beta, BetaContext, beta_schedule
 from dechbo.engine import Engine, LocalEngine
-from dechbo.errors import NoObservations, OptionError, ParameterError, ScopeError, SpaceExhausted, shortened
+from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, shortened
 from dechbo.gp import AdditiveGP
 from dechbo.graph import FactorGraph
 from dechbo.history import History, same_places
-from dechbo.maxsum import Exact, Maximizer, MaxSum
+from dechbo.maxsum import Maximizer
 from dechbo.model import REBUILD_EVERY, Model, Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance
 from dechbo.refine import Granularity, Search, base_candidates
@@ -33,7 +33,6 @@ from dechbo.threads import one_blas_thread
 Array = NDArray[np.float64]
 
 DEFAULT_INITIAL = 10
-CUSTOM = "custom"  # stands in a saved run for what plain JSON cannot hold
 
 
 class Optimizer:
@@ -90,18 +89,17 @@ class Optimizer:
         if not isinstance(space, Space):
             raise OptionError(f"expected a Space, got {type(space).__name__}; write Space({{'x': Float(0, 1)}})")
         self.space = space
-        self.graph = _checked_graph(graph, space)
-        self.direction = _one_of("direction", direction, ("minimize", "maximize"))
-        self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else _whole("seed", seed, 0)
-        self.kernel = _one_of("kernel", kernel, ("matern52", "se"))
+        self.graph = options.given_graph(graph, space)
+        self.direction = options.one_of("direction", direction, ("minimize", "maximize"))
+        drawn = int(np.random.SeedSequence().generate_state(1)[0])
+        self.seed = drawn if seed is None else options.whole("seed", seed, 0)
+        self.kernel = options.one_of("kernel", kernel, ("matern52", "se"))
         self.beta: Beta = beta if isinstance(beta, str) or callable(beta) else float(beta)
         self._beta = beta_schedule(beta)
-        if isinstance(delta, bool) or not isinstance(delta, (int, float, np.floating)) or not 0 < delta < 1:
-            raise OptionError(f"delta is a probability between 0 and 1, got {delta!r}")
-        self.delta = float(delta)
+        self.delta = options.probability("delta", delta)
         self.noise = None if noise is None else variance(noise)
         small = min(float(DEFAULT_INITIAL), 2.0 * space.dim + 2, space.cardinality)
-        self.n_initial = int(small) if n_initial is None else _whole("n_initial", n_initial, 1)
+        self.n_initial = int(small) if n_initial is None else options.whole("n_initial", n_initial, 1)
         if engine is not None and maximizer is not None:
             raise OptionError("give a maximizer or an engine, not both: LocalEngine(maximizer) is an engine")
         self._engine: Engine = LocalEngine(maximizer) if engine is None else engine
@@ -130,7 +128,7 @@ class Optimizer:
         suggested again, and the model knows that their values are on the way.
         """
         held = self._native_fixed({} if fixed is None else fixed)
-        count = 1 if n is None else _whole("n", n, 1)
+        count = 1 if n is None else options.whole("n", n, 1)
         with self._lock:
             self._check_room(count, self._encoded_fixed(held))
             points = [self._ask_one(held) for _ in range(count)]
@@ -301,27 +299,27 @@ class Optimizer:
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a JSON file, so that ``Optimizer.load`` goes on with the very same suggestions."""
         with self._lock:
-            content = {"options": self._options_to_json(), **self._history.to_json()}
+            content = {"options": self._options(), **self._history.to_json()}
         runfile.write(path, {"space": self.space.to_json(), **content})
 
     @classmethod
-    def load(cls, path: str | PathLike[str], **options: Any) -> Optimizer:
+    def load(cls, path: str | PathLike[str], **replaced: Any) -> Optimizer:
         """Go on where ``save`` stopped.
 
-        ``options`` replace those of the file: a callable beta, a maximizer or an engine of your own has to come back
-        this way.
+        Options in ``replaced`` stand in for those of the file: a callable beta, a maximizer or an engine of your own
+        has to come back this way.
         """
         content = runfile.read(path)
         with runfile.damage_reported(path):
             space = Space.from_json(content["space"])
-            saved = _options_from_json(space, content["options"])
+            saved = options.from_json(space, content["options"])
             history = History.from_json(space, content)
         for name in ("beta", "maximizer", "engine"):
-            if saved.get(name) == CUSTOM and name not in options:
+            if saved.get(name) == options.CUSTOM and name not in replaced:
                 raise OptionError(f"this run used a {name} that a file cannot hold: pass load(path, {name}=…)")
-        if "engine" in options:
+        if "engine" in replaced:
             saved.pop("maximizer")
-        optimizer = cls(space, **{**saved, **options})
+        optimizer = cls(space, **{**saved, **replaced})
         optimizer._history = history
         return optimizer
 
@@ -422,54 +420,9 @@ class Optimizer:
         self._preview = ((index, len(self._history.told)), model)
         return model
 
-    def _options_to_json(self) -> dict[str, Any]:
-        maximizer: dict[str, Any] | str = CUSTOM
-        if isinstance(self.maximizer, (MaxSum, Exact)):
-            maximizer = {"name": type(self.maximizer).__name__, **asdict(self.maximizer)}
-        graph = None if self.graph is None else [list(scope) for scope in self.graph.scopes]
-        return {
-            "graph": graph,
-            "direction": self.direction,
-            "seed": self.seed,
-            "kernel": self.kernel,
-            "beta": CUSTOM if callable(self.beta) else self.beta,
-            "delta": self.delta,
-            "noise": self.noise,
-            "n_initial": self.n_initial,
-            "maximizer": maximizer,
-            **({} if type(self._engine) is LocalEngine else {"engine": CUSTOM}),
-            "granularity": asdict(self.granularity),
-        }
-
-
-def _options_from_json(space: Space, saved: Mapping[str, Any]) -> dict[str, Any]:
-    options = dict(saved)
-    if options["graph"] is not None:
-        options["graph"] = FactorGraph(space.dim, tuple(tuple(scope) for scope in options["graph"]))
-    if options["maximizer"] != CUSTOM:
-        maximizer = dict(options["maximizer"])
-        options["maximizer"] = {"MaxSum": MaxSum, "Exact": Exact}[maximizer.pop("name")](**maximizer)
-    options["granularity"] = Granularity(**options["granularity"])
-    return options
-
-
-def _checked_graph(graph: object, space: Space) -> FactorGraph | None:
-    if graph is None or graph == "random":
-        return None
-    if not isinstance(graph, FactorGraph):
-        raise OptionError(f'graph is a FactorGraph, "random" or None, got {graph!r}')
-    if graph.dim != space.dim:
-        raise ScopeError(f"the graph has {graph.dim} variables, the space has {space.dim}: {', '.join(space.names)}")
-    return graph
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise OptionError(f"{name} is one of {', '.join(map(repr, allowed))}, got {value!r}")
-    return value
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise OptionError(f"{name} is a whole number at least {least}, got {value!r}")
-    return int(value)
+    def _options(self) -> dict[str, Any]:
+        names = ("graph", "direction", "seed", "kernel", "beta", "delta", "noise", "n_initial", "granularity")
+        chosen = {name: getattr(self, name) for name in (*names, "maximizer")}
+        if type(self._engine) is not LocalEngine:
+            chosen["engine"] = options.CUSTOM
+        return options.to_json(chosen)
