@@ -19,6 +19,7 @@ os.environ["NUMBA_NUM_THREADS"] = "1"
 
 import argparse
 import datetime
+import hashlib
 import importlib.metadata
 import itertools
 import json
@@ -43,7 +44,7 @@ from dechbo.acquisition import TableCache, ucb_tables
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.maxsum import MaxSum
 from dechbo.observations import Observations
-from dechbo.refine import Granularity
+from dechbo.refine import Granularity, base_candidates
 
 Array = NDArray[np.float64]
 Call = Callable[[], Any]
@@ -423,6 +424,8 @@ def ask(repeats: int) -> Iterator[Row]:
         ("Styblinski–Tang, uniform points", styblinski_tang, uniform_points),
     )
     for d, t, optuna_count in ((10, 150, 10), (100, 300, 4)):
+        for graph in (None, chain(d)):  # the first ask of a size pays for the pages of its arrays
+            our_asks(Problem(rosenbrock, uniform_points(rosenbrock, d, t, repeats)), graph, 0, 1)
         for title, function, draw in draws:
             times: dict[str, list[float]] = {}
             for seed in range(repeats):
@@ -486,14 +489,19 @@ def probe(d: int, t: int, work: float, seed: int) -> dict[str, float]:
     our_asks(small, ring(6), 0, 1)
     AdditiveGP.log_evidence_gradient, dechbo.model.fit = counted, timed  # type: ignore[method-assign,assignment]
     problem = Problem(rosenbrock, uniform_points(rosenbrock, d, t, seed))
+    granularity = Granularity(work=work)
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before = status("VmRSS")
-    taken = our_asks(problem, ring(d), seed, 1, granularity=Granularity(work=work))[0]
+    taken = our_asks(problem, ring(d), seed, 1, granularity=granularity)[0]
+    megabytes = status("VmHWM") - before
+    space = Space({name: Float(0.0, 1.0) for name in problem.names})
+    grid = base_candidates(space, ring(d), t, {}, granularity)
     return {
         "seconds": taken,
         "fit": fitting,
         "evaluations": count,
-        "megabytes": status("VmHWM") - before,
+        "megabytes": megabytes,
+        "candidates": len(grid[0]),
     }
 
 
@@ -503,21 +511,21 @@ FIT_EVALUATIONS = 50  # what an ask is brought to where the fits of two sizes to
 def scaling(repeats: int) -> Iterator[Row]:
     """An ask at d = 250 … 2000 on a ring of d ternary factors: what a doubling costs in time and in memory.
 
-    The default grids grow coarser with d, which keeps the work of the tables within a budget; the second series holds
-    them at 6 candidates, so that nothing but d changes. Fits stop after different numbers of evaluations, so the time
-    with 50 of them stands beside the plain one. Memory is the peak during the ask less what was held before it.
+    The default grids grow coarser with d, which keeps the work of the tables within a budget; the second series has
+    the coarsest grid throughout, so that nothing but d changes. Fits stop after different numbers of evaluations, so
+    the time with 50 of them stands beside the plain one. Memory is the peak during the ask less what was held before.
     """
     t, dims = 100, (250, 500, 1000, 2000)
-    grids = {"default grids": lambda d: Granularity().work, "6 candidates at every d": lambda d: 3e6 * d}
-    for title, work in grids.items():
+    for title, work in (("default grids", Granularity().work), ("the coarsest grids", 1.0)):
         runs: dict[int, list[dict[str, float]]] = {d: [] for d in dims}
         for seed in range(repeats):
             for d in dims:
-                request = json.dumps({"d": d, "t": t, "work": work(d), "seed": seed})
+                request = json.dumps({"d": d, "t": t, "work": work, "seed": seed})
                 command = [sys.executable, str(Path(__file__).resolve()), "--clock", _chosen_clock, "--probe", request]
                 runs[d].append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
             progress(f"{title}: repetition {seed + 1} of {repeats}")
-        yield from _scaling_rows(f"t={t}, {title}", runs)
+        counts = "/".join(f"{runs[d][0]['candidates']:.0f}" for d in dims)
+        yield from _scaling_rows(f"t={t}, {title} ({counts} candidates)", runs)
 
 
 def _scaling_rows(where: str, runs: dict[int, list[dict[str, float]]]) -> Iterator[Row]:
@@ -606,6 +614,15 @@ SECTIONS: dict[str, tuple[Callable[[int], Iterator[Row]], int]] = {
 # ------------------------------------------------------------------ output
 
 
+def source() -> str:
+    """A short digest of the package's own code: figures of different digests are not comparable."""
+    root = Path(dechbo.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def machine() -> dict[str, Any]:
     """What the figures depend on; neither host name nor paths."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -623,6 +640,7 @@ def machine() -> dict[str, Any]:
         "threads": 1,
         "clock": _chosen_clock,
         "load": round(os.getloadavg()[1], 1),
+        "source": source(),
         "python": platform.python_version(),
         "packages": versions,
     }
@@ -637,7 +655,7 @@ def summary(rows: Sequence[Row]) -> str:
         "",
         f"Written by `python benchmarks/core_speed.py --markdown benchmarks/core_speed.md` on {facts['date']}: "
         f"{facts['cpu']}, {facts['cores']} cores, one thread used, "
-        f"{facts['clock']} time, load {facts['load']}, Python {facts['python']}, {packages}.",
+        f"{facts['clock']} time, load {facts['load']}, source {facts['source']}, Python {facts['python']}, {packages}.",
         "",
         "A ratio is ours / reference within one repetition, the median over repetitions; the range is its smallest and "
         "largest value.",
@@ -668,6 +686,7 @@ def main() -> None:
     unknown = [name for name in options.sections if name not in SECTIONS]
     if unknown:
         parser.error(f"unknown sections {', '.join(unknown)}: choose from {', '.join(SECTIONS)}")
+    before = source()
     rows: list[Row] = []
     for name, (section, repeats) in SECTIONS.items():
         if options.sections and name not in options.sections:
@@ -676,6 +695,8 @@ def main() -> None:
         for row in section(options.repeats or repeats):
             rows.append(row)
             print(row.markdown(), flush=True)
+    if source() != before:
+        parser.exit(1, "the package's code changed during the run: nothing is written\n")
     if options.json:
         content = {"machine": machine(), "rows": [{**asdict(row), "met": row.met} for row in rows]}
         options.json.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")

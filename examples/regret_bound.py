@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 
 from dechbo import Exact, FactorGraph, Int, Optimizer, Space
+from dechbo.acquisition import BetaContext, beta_schedule
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.observations import Observations
 from dechbo.theory import average_regret, regret_bound
@@ -31,6 +32,8 @@ true_values = np.array([objective[tuple(evaluation.params.values())] for evaluat
 regret = average_regret(true_values, values.max())
 print("  n      R_n/n   bound on R_n/n   h of Assumption 4")
 for n in (15, 30, 60):
-    bound = regret_bound(truth, Observations(X[:n], true_values[:n]), optimizer.info.beta, continuous=False)
+    context = BetaContext(graph, np.log([parameter.cardinality for parameter in space.parameters]), optimizer.delta)
+    beta = beta_schedule("theory-factor")(n, context)
+    bound = regret_bound(truth, Observations(X[:n], true_values[:n]), beta, continuous=False)
     print(f"{n:3d} {regret[n - 1]:10.4f} {bound.average:16.4f} {bound.ratio:19.2e}")
 print("estimated, not known:", "; ".join(bound.estimated))

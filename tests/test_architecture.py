@@ -30,6 +30,7 @@ ORDER = [
     "history",
     "runfile",
     "model",
+    "options",
     "optimizer",
     "loop",
     "distributed",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, OptimizeResult
 
-from dechbo import Categorical, FactorGraph, Float, Space, minimize
+from dechbo import Categorical, FactorGraph, Float, Int, Space, minimize
 from dechbo.errors import OptionError, ParameterError, SpaceError
 
 
@@ -73,6 +73,13 @@ def test_failures_are_nan_in_the_record():
     assert np.isnan(result.func_vals).all()
 
 
+def test_an_exhausted_space_ends_the_run_and_keeps_it():
+    result = minimize(lambda p: p["a"], Space({"a": Int(0, 4)}), n_calls=9, rng=0)
+    assert result.nfev == 5
+    assert result.x == {"a": 0}
+    assert "every point" in result.message
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -83,6 +90,10 @@ def test_failures_are_nan_in_the_record():
         ({"n_calls": 0}, OptionError, "n_calls"),
         ({"x0": [0.5, 0.5, 0.5]}, OptionError, "x0"),
         ({"x0": [5.0]}, ParameterError, "x0"),
+        ({"x0": "ab"}, OptionError, "x0"),
+        ({"bounds": None}, SpaceError, "bounds"),
+        ({"seed": 3}, OptionError, "rng"),
+        ({"direction": "maximize"}, OptionError, "direction"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_evaluated(arguments, error, message):

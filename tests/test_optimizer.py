@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import threading
 
 import numpy as np
 import pytest
 
 from dechbo import Categorical, Exact, FactorGraph, Float, Int, MaxSum, Optimizer, Space
+from dechbo.acquisition import Acquisition
 from dechbo.errors import NoObservations, OptionError, ParameterError, ScopeError, SpaceExhausted
 
 MIXED = Space(
@@ -100,6 +103,40 @@ def test_exact_and_maxsum_agree_on_a_tree():
     assert np.allclose([list(p.values()) for p in asked[0]], [list(p.values()) for p in asked[1]], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_on_a_finite_space_the_certificate_covers_the_whole_space(seed):
+    """Oracle: the acquisition enumerated over all points."""
+    space = Space({name: Int(0, 8) for name in "abcd"})
+    graph = FactorGraph(4, tuple(itertools.combinations(range(4), 2)))
+    optimizer = Optimizer(space, graph=graph, seed=seed, noise=0)
+    everything = np.array(list(itertools.product(np.linspace(0, 1, 9), repeat=4)))
+    for _ in range(18):
+        params = optimizer.ask()
+        if optimizer.info.source == "acquisition":
+            model = optimizer._latest[1]
+            values = Acquisition(model.gp.condition(model.data), optimizer.info.beta).values(everything)
+            assert values.max() <= optimizer.info.upper_bound + 1e-9
+            here = (np.abs(everything - space.encode(params)) < 1e-9).all(axis=1)
+            assert optimizer.info.polished_value == pytest.approx(float(values[here][0]), abs=1e-9)
+        optimizer.tell(params, math.sin(params["a"]) + params["b"] * params["c"] / 9 - params["d"])
+
+
+def test_threads_may_share_an_optimiser():
+    optimizer = Optimizer(box(2), seed=0)
+
+    def work():
+        for _ in range(12):
+            params = optimizer.ask()
+            optimizer.tell(params, bowl(params))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({tuple(e.params.values()) for e in optimizer.evaluations}) == 36
+
+
 def test_info_says_what_the_ask_did():
     optimizer = Optimizer(box(2), seed=0, n_initial=3, beta=2.5)
     assert optimizer.info is None
@@ -176,6 +213,45 @@ def test_pending_points_exhaust_a_space_too_and_a_fixed_slice_on_its_own():
     assert optimizer.ask(fixed={"a": 1})["a"] == 1
 
 
+def test_asking_for_more_than_is_left_is_refused_whole_and_pending_points_can_be_seen_and_forgotten():
+    optimizer = Optimizer(Space({"a": Int(1, 3)}), seed=0)
+    with pytest.raises(SpaceExhausted, match="asked for 5"):
+        optimizer.ask(5)
+    assert optimizer.pending == []
+    batch = optimizer.ask(3)
+    assert optimizer.pending == batch
+    optimizer.forget(batch[1])
+    assert optimizer.pending == [batch[0], batch[2]]
+    assert optimizer.ask() == batch[1]
+    optimizer.tell(batch[0], 1.0)
+    with pytest.raises(ParameterError, match="not pending"):
+        optimizer.forget(batch[0])
+
+
+def test_pending_points_of_a_noisy_finite_space_do_not_block_it():
+    optimizer = Optimizer(Space({"c": Categorical(["a", "b"])}), noise=0.1, seed=0, n_initial=1)
+    assert len(optimizer.ask(3)) == 3
+    optimizer.tell({"c": "a"}, 1.0)
+    assert len(optimizer.ask(4)) == 4
+
+
+def test_near_a_taken_point_counts_as_taken_everywhere():
+    space = Space({"x": Float(0, 1), "c": Categorical(["a", "b"])})
+    for n_initial in (1, 10):
+        optimizer = Optimizer(space, seed=0, n_initial=n_initial)
+        for c in "ab":
+            optimizer.tell({"x": 0.50001, "c": c}, 1.0)
+        with pytest.raises(SpaceExhausted, match="fixed"):
+            optimizer.ask(fixed={"x": 0.5})
+        assert optimizer.ask(fixed={"x": 0.51})["x"] == 0.51
+
+
+def test_failures_may_use_up_the_whole_initial_sequence():
+    optimizer = Optimizer(Space({"a": Int(0, 5), "b": Int(0, 9)}), seed=0)
+    points = run(optimizer, lambda p: None, 60)
+    assert len({tuple(p.values()) for p in points}) == 60
+
+
 def test_noisy_values_allow_a_point_again():
     optimizer = Optimizer(Space({"a": Int(0, 2)}), seed=0, noise=0.1)
     points = run(optimizer, lambda p: float(p["a"]), 8)
@@ -188,8 +264,11 @@ def test_fixed_parameters_stay():
         params = optimizer.ask(fixed={"act": "tanh", "drop": 0.5})
         assert (params["act"], params["drop"]) == ("tanh", 0.5)
         optimizer.tell(params, mixed_loss(**params))
+    assert optimizer.ask(fixed={"lr": 1e-3})["lr"] == 1e-3  # the very number, not its way through a logarithm
     with pytest.raises(ParameterError, match="nope"):
         optimizer.ask(fixed={"nope": 1})
+    with pytest.raises(ParameterError, match="dict"):
+        optimizer.ask(fixed="act")
     with pytest.raises(ParameterError, match="relu"):
         optimizer.ask(fixed={"act": "gelu"})
 
@@ -197,7 +276,7 @@ def test_fixed_parameters_stay():
 # ------------------------------------------------------------------------------------------ hard ordinary input
 
 
-@pytest.mark.parametrize("failure", [math.nan, math.inf, -math.inf, None])
+@pytest.mark.parametrize("failure", [math.nan, math.inf, -math.inf, None, np.ma.masked, 10**400])
 def test_a_failed_evaluation_is_kept_and_never_modelled(failure):
     optimizer = Optimizer(box(2), seed=0, n_initial=4)
     run(optimizer, bowl, 6)
@@ -252,6 +331,22 @@ def test_one_observation_and_duplicated_points():
     optimizer.ask()
     assert optimizer.info.jitter > 0  # reported, not hidden
     assert len(optimizer.evaluations) == 5
+
+
+def test_an_outlier_far_beyond_the_scale_is_fitted_at_once():
+    optimizer = Optimizer(box(1), seed=0)
+    for x in np.linspace(0, 1, 60):
+        optimizer.tell({"x0": float(x)}, 1e-200 * x)
+    optimizer.ask()
+    optimizer.tell({"x0": 0.333}, 1e200)
+    optimizer.ask()
+    assert optimizer.info.refitted
+
+
+def test_a_factor_too_wide_for_one_piece_is_solved_in_parts():
+    optimizer = Optimizer(box(9), graph=FactorGraph(9, (tuple(range(9)),)), seed=0, n_initial=3)
+    run(optimizer, bowl, 4)
+    assert optimizer.info.source == "acquisition"
 
 
 def test_one_parameter():
@@ -364,7 +459,9 @@ def test_bad_points_are_refused_and_lose_nothing(params, message):
     assert optimizer.evaluations == before
 
 
-@pytest.mark.parametrize("value", ["1.0", True, [1.0, 2.0], {"value": 1}, object()])
+@pytest.mark.parametrize(
+    "value", ["1.0", True, np.True_, [1.0, 2.0], {"value": 1}, object(), np.datetime64("2020-01-01"), 1j]
+)
 def test_values_that_are_no_numbers_are_refused(value):
     optimizer = Optimizer(box(2), seed=0)
     params = optimizer.ask()
@@ -385,6 +482,11 @@ def test_values_that_are_no_numbers_are_refused(value):
         ({"beta": "huge"}, "theory"),
         ({"beta": -1.0}, "beta"),
         ({"delta": 1.0}, "delta"),
+        ({"delta": "a"}, "delta"),
+        ({"maximizer": 3}, "maximizer"),
+        ({"maximizer": MaxSum}, "maximizer"),
+        ({"granularity": 3}, "granularity"),
+        ({"noise": 10**400}, "noise"),
         ({"noise": -0.1}, "noise"),
         ({"noise": "low"}, "noise"),
         ({"n_initial": 0}, "n_initial"),

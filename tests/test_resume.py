@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from dechbo import Exact, FactorGraph, Float, Int, Optimizer, Space
+from dechbo import Exact, FactorGraph, Float, Int, MaxSum, Optimizer, Space
+from dechbo.engine import LocalEngine
 from dechbo.errors import OptionError, StudyFileError
 
 SPACE = Space({"a": Float(0, 1), "b": Float(1e-3, 10, log=True), "c": Int(0, 40), "d": Float(-1, 1)})
@@ -109,9 +112,41 @@ def test_a_seed_that_nobody_gave_is_kept(tmp_path):
 def test_a_callable_beta_has_to_come_back_with_load(tmp_path):
     optimizer = Optimizer(SPACE, seed=0, beta=lambda t: 2.0)
     optimizer.save(tmp_path / "run.json")
-    with pytest.raises(OptionError, match="callable beta"):
+    with pytest.raises(OptionError, match="pass load"):
         Optimizer.load(tmp_path / "run.json")
     assert Optimizer.load(tmp_path / "run.json", beta=lambda t: 2.0).ask() == optimizer.ask()
+
+
+class Careful:
+    """A maximiser that no file can hold."""
+
+    def maximize(self, tables):
+        return Exact().maximize(tables)
+
+
+def test_a_maximiser_of_ones_own_has_to_come_back_with_load(tmp_path):
+    path = tmp_path / "run.json"
+    optimizer = Optimizer(SPACE, seed=0, maximizer=Careful())
+    for k in range(12):
+        step(optimizer, k)
+    optimizer.save(path)
+    with pytest.raises(OptionError, match="maximizer"):
+        Optimizer.load(path)
+    assert Optimizer.load(path, maximizer=Careful()).ask() == optimizer.ask()
+
+
+def test_an_engine_keeps_its_maximiser(tmp_path):
+    path = tmp_path / "run.json"
+    Optimizer(SPACE, seed=0, engine=LocalEngine(Exact(max_cells=2**21))).save(path)
+    assert Optimizer.load(path).maximizer == Exact(max_cells=2**21)
+
+
+def test_numpy_numbers_are_saved_as_plain_ones(tmp_path):
+    path = tmp_path / "run.json"
+    optimizer = Optimizer(SPACE, seed=np.int64(4), beta=np.float32(1.5), maximizer=MaxSum(rounds=np.int64(7)))
+    optimizer.ask(fixed={"c": np.int64(3), "a": np.float32(0.5)})
+    optimizer.save(path)
+    assert Optimizer.load(path).ask() == optimizer.ask()
 
 
 def test_saving_is_all_or_nothing(tmp_path):
@@ -119,15 +154,46 @@ def test_saving_is_all_or_nothing(tmp_path):
     optimizer = Optimizer(SPACE, seed=0)
     optimizer.save(path)
     before = path.read_text()
-
-    class Unsaveable:
-        def maximize(self, tables):
-            raise NotImplementedError
-
-    with pytest.raises(OptionError, match="MaxSum"):
-        Optimizer(SPACE, seed=0, maximizer=Unsaveable()).save(path)
+    optimizer.beta = object()  # nothing that JSON knows
+    with pytest.raises(StudyFileError, match="plain JSON"):
+        optimizer.save(path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_optimiser_can_be_pickled():
+    optimizer = Optimizer(SPACE, seed=2)
+    for k in range(13):
+        step(optimizer, k)
+    assert pickle.loads(pickle.dumps(optimizer)).ask() == optimizer.ask()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda run: run.pop("space"),
+        lambda run: run.pop("evaluations"),
+        lambda run: run["options"].pop("graph"),
+        lambda run: run["options"]["maximizer"].update(name="Minimum"),
+        lambda run: run["options"]["granularity"].update(colour="red"),
+        lambda run: run["evaluations"][0].update(value="low"),
+        lambda run: run["evaluations"][0]["params"].pop("a"),
+        lambda run: run["evaluations"][0]["params"].update(c=400),
+        lambda run: run["asked"][0].update(told=999),
+        lambda run: run["asked"][0].pop("fixed"),
+        lambda run: run.update(asked=3),
+    ],
+)
+def test_a_damaged_file_is_one_clear_error(tmp_path, damage):
+    path = tmp_path / "run.json"
+    optimizer = Optimizer(SPACE, seed=0)
+    step(optimizer, 0)
+    optimizer.save(path)
+    run = json.loads(path.read_text())
+    damage(run)
+    path.write_text(json.dumps(run))
+    with pytest.raises(StudyFileError, match="damaged"):
+        Optimizer.load(path)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.acquisition import TableCache, ucb_tables
+from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP
 from dechbo.maxsum import Maximizer, Maximum, MaxSum
 from dechbo.observations import Observations
@@ -45,6 +46,8 @@ class LocalEngine:
     """All tables in this process; solves of recurring candidates are kept up to ``memory_limit`` bytes."""
 
     def __init__(self, maximizer: Maximizer | None = None, *, memory_limit: int = 2**30) -> None:
+        if maximizer is not None and (isinstance(maximizer, type) or not hasattr(maximizer, "maximize")):
+            raise OptionError(f"a maximizer has a method maximize(tables), e.g. MaxSum() or Exact(); got {maximizer!r}")
         self.maximizer: Maximizer = MaxSum() if maximizer is None else maximizer
         self._cache = TableCache(memory_limit=memory_limit)
 

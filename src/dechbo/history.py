@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dechbo.errors import StudyFileError
 from dechbo.records import Asked, Evaluation, Params
 from dechbo.refine import RESOLUTION
 from dechbo.space import Space
@@ -32,10 +33,7 @@ class History:
         point = self.space.encode(evaluation.params)
         self.told.append(replace(evaluation, number=len(self.told)))
         self.points.append(point)
-        for k, asked in enumerate(self.asked):
-            if not asked.answered and np.abs(asked.point - point).max() < SAME_POINT:
-                self.asked[k] = replace(asked, answered=True)
-                return
+        self.forget(evaluation.params)
 
     def ask(self, params: Params, fixed: Params, *, modelled: bool) -> None:
         """Add a point handed out."""
@@ -68,10 +66,19 @@ class History:
             best = max(self.successes, key=lambda evaluation: sign * evaluation.number_value)
         return self.points[best.number].copy()
 
-    def taken(self, *, repeats: bool) -> Array:
-        """Points not to suggest: pending ones, and evaluated ones unless ``repeats`` make sense; (n, d)."""
-        rivals = self.pending if repeats else self.points + self.pending
-        return np.array(rivals).reshape(-1, self.space.dim)
+    @property
+    def taken(self) -> Array:
+        """Points evaluated or pending, (n, d)."""
+        return np.array(self.points + self.pending).reshape(-1, self.space.dim)
+
+    def forget(self, params: Mapping[str, Any]) -> bool:
+        """Wait no longer for a point asked for; False if it was not pending."""
+        point = self.space.encode(params)
+        for k, asked in enumerate(self.asked):
+            if not asked.answered and np.abs(asked.point - point).max() < SAME_POINT:
+                self.asked[k] = replace(asked, answered=True)
+                return True
+        return False
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -86,13 +93,16 @@ class History:
         """The way back."""
         history = cls(space)
         for record in content["evaluations"]:
-            history.tell(Evaluation(**record))
+            history.tell(Evaluation.of(**record))
         for record in content["asked"]:
-            history.asked.append(Asked(point=space.encode(record["params"]), **record))
+            asked = Asked(point=space.encode(record["params"]), **record)
+            if not 0 <= asked.told <= len(history.told):
+                raise StudyFileError(f"an ask after {asked.told} of {len(history.told)} evaluations")
+            history.asked.append(asked)
         return history
 
 
-def is_among(points: Array, discrete: NDArray[np.bool_], point: Array) -> bool:
-    """Whether ``point`` is one of ``points`` (n, d): the same discrete values, the rest within the resolution."""
-    reach = np.where(discrete, SAME_POINT, RESOLUTION)
-    return bool(len(points)) and bool((np.abs(points - point) < reach).all(axis=1).any())
+def same_places(space: Space, points: Array, point: Array) -> NDArray[np.bool_]:
+    """Which coordinates of ``points`` (n, d) are those of ``point``: equal if discrete, else within the resolution."""
+    reach = np.where(space.is_continuous, RESOLUTION, SAME_POINT)
+    return np.abs(points - point) < reach

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import Bounds, OptimizeResult
 
-from dechbo.errors import OptionError, SpaceError
+from dechbo.errors import OptionError, SpaceError, SpaceExhausted
 from dechbo.optimizer import Optimizer
 from dechbo.space import Float, Space
 
@@ -55,6 +55,9 @@ def minimize(
     """
     if isinstance(n_calls, bool) or not isinstance(n_calls, (int, np.integer)) or n_calls < 1:
         raise OptionError(f"n_calls is a whole number at least 1, got {n_calls!r}")
+    for name, instead in (("direction", "minimise -fun(x) to maximise"), ("seed", "pass it as rng")):
+        if name in options:
+            raise OptionError(f"minimize takes no {name}: {instead}")
     mixed = isinstance(bounds, Space)
     space = bounds if isinstance(bounds, Space) else _box(bounds)
     seed = int(rng.integers(2**31)) if isinstance(rng, np.random.Generator) else rng
@@ -62,7 +65,11 @@ def minimize(
     starts = _starts(x0, space, mixed)[:n_calls]
     message = "all evaluations made"
     for k in range(n_calls):
-        params = starts[k] if k < len(starts) else optimizer.ask()
+        try:
+            params = starts[k] if k < len(starts) else optimizer.ask()
+        except SpaceExhausted:
+            message = "ended: every point of the space has been evaluated"
+            break
         argument = dict(params) if mixed else np.array([params[name] for name in space.names])
         optimizer.tell(params, fun(argument, *args))
         if callback is not None:
@@ -77,7 +84,10 @@ def minimize(
 
 
 def _box(bounds: Sequence[tuple[float, float]] | Bounds) -> Space:
-    pairs = list(zip(bounds.lb, bounds.ub, strict=True)) if isinstance(bounds, Bounds) else list(bounds)
+    try:
+        pairs = list(zip(bounds.lb, bounds.ub, strict=True)) if isinstance(bounds, Bounds) else list(bounds)
+    except TypeError:
+        raise SpaceError(f"expected bounds [(low, high), ...], a scipy Bounds or a Space, got {bounds!r:.80}") from None
     if not pairs:
         raise SpaceError("bounds are empty: expected [(low, high), ...], one pair per coordinate")
     parameters = {}
@@ -100,7 +110,10 @@ def _starts(x0: Any, space: Space, mixed: bool) -> list[dict[str, Any]]:
     if mixed:
         starts = [dict(params) for params in ([x0] if isinstance(x0, Mapping) else x0)]
     else:
-        points = np.atleast_2d(np.asarray(x0, dtype=np.float64))
+        try:
+            points = np.atleast_2d(np.asarray(x0, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise OptionError(f"x0 is one point or a list of points, got {x0!r:.80}") from None
         if points.shape[1] != space.dim:
             raise OptionError(f"x0 needs {space.dim} coordinates per point, got {points.shape[1]}")
         starts = [dict(zip(space.names, point.tolist(), strict=True)) for point in points]

@@ -23,6 +23,7 @@ from dechbo.structure import random_forest
 Array = NDArray[np.float64]
 
 REBUILD_EVERY = 10
+FAR = 100.0  # a value so many standard deviations away asks for a new fit at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,16 @@ class Model:
     scaling: Standardisation
     fitted_on: int  # observations at the last fit
     refitted: bool
+
+    def stands_after(self, index: int) -> bool:
+        """Whether the ask after ``index``, with one more observation, will keep these hyperparameters."""
+        cold = (index + 1) % REBUILD_EVERY == 0
+        return not cold and len(self.data) + 1 - self.fitted_on < refit_after(len(self.data) + 1)
+
+
+def refit_after(observations: int) -> int:
+    """How many new observations make a warm fit due: a twentieth of all."""
+    return max(1, observations // 20)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +61,25 @@ class Recipe:
     def advance(self, previous: Model | None, index: int, told: Sequence[Evaluation], points: Sequence[Array]) -> Model:
         """The model of ask ``index``: cold without ``previous``, otherwise refitted only once enough is new.
 
-        A warm fit is due when the observations have grown by a twentieth; until then the hyperparameters stand, and
-        so does everything computed from them.
+        A warm fit is due when the observations have grown by a twentieth; until then the hyperparameters and the
+        scaling of the values stand, and so does everything computed from them.
         """
         usable = [k for k, evaluation in enumerate(told) if evaluation.value is not None]
         values = np.array([self.sign * float(told[k].value or 0.0) for k in usable])
         noise = np.array([told[k].noise or 0.0 for k in usable])
-        data, scaling = Observations(np.array([points[k] for k in usable]), values, noise).standardised()
-        if previous is not None and len(data) - previous.fitted_on < max(1, len(data) // 20):
-            return Model(previous.gp, data, scaling, previous.fitted_on, refitted=False)
+        raw = Observations(np.array([points[k] for k in usable]), values, noise)
+        if previous is not None and len(raw) - previous.fitted_on < refit_after(len(raw)):
+            with np.errstate(over="ignore"):
+                farthest = np.abs(previous.scaling.standard(values)).max()
+            if farthest < FAR:
+                data = raw.standardised_by(previous.scaling)
+                return Model(previous.gp, data, previous.scaling, previous.fitted_on, refitted=False)
+        scaling = Standardisation.of(values)
+        data = raw.standardised_by(scaling)
         graph = self.graph_at(index) if previous is None else previous.gp.graph
         start = None if previous is None else previous.gp.hyperparameters
         level = None if self.noise is None else min(self.noise / scaling.scale / scaling.scale, 1e6)
-        gp = fit(graph, data, kernel=self.kernels, noise=level, start=start, iterations=50 if start is None else 15)
+        gp = fit(graph, data, kernel=self.kernels, noise=level, start=start, iterations=40 if start is None else 15)
         return Model(gp, data, scaling, len(data), refitted=True)
 
     @property

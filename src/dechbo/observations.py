@@ -58,10 +58,14 @@ class Observations:
     def standardised(self) -> tuple[Observations, Standardisation]:
         """The same points with values of mean 0 and standard deviation 1, and the way back."""
         scaling = Standardisation.of(self.y)
+        return self.standardised_by(scaling), scaling
+
+    def standardised_by(self, scaling: Standardisation) -> Observations:
+        """The same points with values and noise in the units of ``scaling``."""
         # divided twice: the square of the scale may leave the range of doubles, the quotient does not
         with np.errstate(over="ignore"):  # but noise far above tiny values still may: it is cut just below
             noise = np.minimum(self.noise / scaling.scale / scaling.scale, 1e12)
-        return Observations(self.X, scaling.standard(self.y), noise), scaling
+        return Observations(self.X, scaling.standard(self.y), noise)
 
 
 @dataclass(frozen=True)

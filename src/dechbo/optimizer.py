@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+import threading
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, overload
@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from dechbo import runfile
+from dechbo import options, runfile
 from dechbo.acquisition import Beta, BetaContext, beta_schedule
 from dechbo.engine import Engine, LocalEngine
-from dechbo.errors import NoObservations, OptionError, ParameterError, ScopeError, SpaceExhausted
+from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, shortened
 from dechbo.gp import AdditiveGP
 from dechbo.graph import FactorGraph
-from dechbo.history import SAME_POINT, History, is_among
-from dechbo.maxsum import Exact, Maximizer, MaxSum
+from dechbo.history import History, same_places
+from dechbo.maxsum import Maximizer
 from dechbo.model import REBUILD_EVERY, Model, Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance
 from dechbo.refine import Granularity, Search, base_candidates
@@ -37,6 +37,8 @@ DEFAULT_INITIAL = 10
 
 class Optimizer:
     """Finds good parameters of an expensive function in few evaluations: ``ask`` for a point, ``tell`` its value.
+
+    Safe to use from several threads, one call at a time.
 
     Parameters
     ----------
@@ -87,23 +89,25 @@ class Optimizer:
         if not isinstance(space, Space):
             raise OptionError(f"expected a Space, got {type(space).__name__}; write Space({{'x': Float(0, 1)}})")
         self.space = space
-        self.graph = _checked_graph(graph, space)
-        self.direction = _one_of("direction", direction, ("minimize", "maximize"))
-        self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else _whole("seed", seed, 0)
-        self.kernel = _one_of("kernel", kernel, ("matern52", "se"))
-        self.beta = beta
+        self.graph = options.given_graph(graph, space)
+        self.direction = options.one_of("direction", direction, ("minimize", "maximize"))
+        drawn = int(np.random.SeedSequence().generate_state(1)[0])
+        self.seed = drawn if seed is None else options.whole("seed", seed, 0)
+        self.kernel = options.one_of("kernel", kernel, ("matern52", "se"))
+        self.beta: Beta = beta if isinstance(beta, str) or callable(beta) else float(beta)
         self._beta = beta_schedule(beta)
-        if not 0 < delta < 1:
-            raise OptionError(f"delta is a probability between 0 and 1, got {delta}")
-        self.delta = float(delta)
+        self.delta = options.probability("delta", delta)
         self.noise = None if noise is None else variance(noise)
         small = min(float(DEFAULT_INITIAL), 2.0 * space.dim + 2, space.cardinality)
-        self.n_initial = int(small) if n_initial is None else _whole("n_initial", n_initial, 1)
+        self.n_initial = int(small) if n_initial is None else options.whole("n_initial", n_initial, 1)
         if engine is not None and maximizer is not None:
             raise OptionError("give a maximizer or an engine, not both: LocalEngine(maximizer) is an engine")
-        self.maximizer: Maximizer = MaxSum() if maximizer is None else maximizer
-        self._engine: Engine = LocalEngine(self.maximizer) if engine is None else engine
+        self._engine: Engine = LocalEngine(maximizer) if engine is None else engine
+        self.maximizer = self._engine.maximizer if isinstance(self._engine, LocalEngine) else maximizer
+        if granularity is not None and not isinstance(granularity, Granularity):
+            raise OptionError(f"granularity is a Granularity(work=…, zoom=…, polish_steps=…), got {granularity!r}")
         self.granularity = Granularity() if granularity is None else granularity
+        self._lock = threading.RLock()
         self.info: AskInfo | None = None
         self._history = History(space)
         self._recipe = Recipe(space, self.graph, self.seed, self._sign, self.kernel, self.noise)
@@ -123,23 +127,23 @@ class Optimizer:
         ``fixed`` holds some parameters at given values. Points asked and not yet told count as pending: they are not
         suggested again, and the model knows that their values are on the way.
         """
-        held = dict(fixed or {})
-        values = self._encoded_fixed(held)
-        if n is None:
-            return self._ask_one(held, values)
-        return [self._ask_one(held, values) for _ in range(_whole("n", n, 1))]
+        held = self._native_fixed({} if fixed is None else fixed)
+        count = 1 if n is None else options.whole("n", n, 1)
+        with self._lock:
+            self._check_room(count, self._encoded_fixed(held))
+            points = [self._ask_one(held) for _ in range(count)]
+        return points[0] if n is None else points
 
     @one_blas_thread
-    def _ask_one(self, held: Params, fixed: dict[int, float]) -> Params:
+    def _ask_one(self, held: Params) -> Params:
         started = time.perf_counter()
-        history = self._history
-        taken = history.taken(repeats=self._repeats)
-        self._check_room(taken, fixed)
+        history, fixed = self._history, self._encoded_fixed(held)
+        taken = np.empty((0, self.space.dim)) if self._repeats else history.taken
         if not history.successes or len(history.told) + len(history.pending) < self.n_initial:
             point, info = self._initial_point(taken, fixed), AskInfo("initial design", 0.0)
         else:
             point, info = self._model_point(taken, fixed)
-        params = self.space.decode(point)
+        params = {**self.space.decode(point), **held}
         history.ask(params, held, modelled=info.source == "acquisition")
         self.info = replace(info, seconds=time.perf_counter() - started)
         return dict(params)
@@ -147,15 +151,21 @@ class Optimizer:
     def _initial_point(self, taken: Array, fixed: Mapping[int, float]) -> Array:
         """The next scrambled Sobol point that is not taken; should a small space have no more, a random one."""
         drawn = len(self._history.told) + len(self._history.pending)
-        sobol = qmc.Sobol(self.space.dim, rng=np.random.default_rng([self.seed, 0]))
-        rng = np.random.default_rng([self.seed, 1, len(self._history.asked)])
-        sequence = sobol.random_base2(max(4, drawn.bit_length() + 1))[drawn:]
-        for u in itertools.chain(sequence, iter(lambda: rng.random(self.space.dim), None)):
+        for u in self._uniform_draws(drawn):
             point = self.space.from_uniform(u)
             point[list(fixed)] = list(fixed.values())
             if not self._is_among(taken, point):
                 return point
         raise AssertionError("an endless sequence ended")
+
+    def _uniform_draws(self, drawn: int) -> Iterator[Array]:
+        """Scrambled Sobol points from number ``drawn`` on, as far as SciPy has them, then random ones without end."""
+        if self.space.dim <= qmc.Sobol.MAXDIM:
+            sobol = qmc.Sobol(self.space.dim, rng=np.random.default_rng([self.seed, 0]))
+            yield from sobol.random_base2(max(4, drawn.bit_length() + 1))[drawn:]
+        rng = np.random.default_rng([self.seed, 1, len(self._history.asked)])
+        while True:
+            yield rng.random(self.space.dim)
 
     def _model_point(self, taken: Array, fixed: dict[int, float]) -> tuple[Array, AskInfo]:
         history = self._history
@@ -168,12 +178,21 @@ class Optimizer:
         incumbent[list(fixed)] = list(fixed.values())
         awaited = np.array(history.pending + history.failures).reshape(-1, self.space.dim)
         search = Search(
-            self.space, gp, data, beta, awaited, fixed, incumbent, partial(self._is_among, taken), self.granularity
+            self.space,
+            gp,
+            data,
+            beta,
+            awaited,
+            fixed,
+            incumbent,
+            partial(self._is_among, taken),
+            self.granularity,
+            recurring=model.stands_after(index),
         )
         suggestion = search.run(self._engine)
         maximum = suggestion.maximum
         _, deviations = search.acquisition.components(suggestion.point)
-        slack = maximum.upper_bound - suggestion.polished_value
+        slack = suggestion.upper_bound - suggestion.polished_value
         info = AskInfo(
             "acquisition",
             0.0,
@@ -205,27 +224,42 @@ class Optimizer:
         """Record the value of a point, asked for or not.
 
         ``None``, NaN and infinities record a failed evaluation: kept, never modelled as a number, not suggested again.
-        ``noise`` is the variance of this one value. ``constraints`` are numbers that are feasible at or below 0: a
-        point that breaks one is never ``best`` nor recommended; the search itself does not model them yet.
+        ``noise`` is the known noise variance of this one value, on top of the model's. ``constraints`` are numbers that
+        are feasible at or below 0: a point that breaks one is never ``best`` nor recommended; the search itself does
+        not model them yet.
         """
         decoded = self.space.decode(self.space.encode(params))
         native = {  # a number on a continuous scale stays the very number that was told
             name: float(params[name]) if continuous else decoded[name]
             for name, continuous in zip(self.space.names, self.space.is_continuous, strict=True)
         }
-        self._history.tell(Evaluation.of(native, value, noise, constraints))
+        evaluation = Evaluation.of(native, value, noise, constraints)
+        with self._lock:
+            self._history.tell(evaluation)
+
+    @property
+    def pending(self) -> list[Params]:
+        """Points asked for and not yet told."""
+        return [dict(asked.params) for asked in self._history.asked if not asked.answered]
+
+    def forget(self, params: Mapping[str, Any]) -> None:
+        """Wait no longer for a point of ``pending`` whose value will never come."""
+        with self._lock:
+            if not self._history.forget(params):
+                raise ParameterError(f"{dict(params)} is not pending; pending are {self.pending}")
 
     # ------------------------------------------------------------ answers
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Everything told so far, in order."""
-        return tuple(self._history.told)
+        return tuple(replace(evaluation, params=dict(evaluation.params)) for evaluation in self._history.told)
 
     @property
     def best(self) -> Evaluation | None:
         """The best feasible evaluation told so far; None before the first."""
-        return self._history.best(self._sign)
+        best = self._history.best(self._sign)
+        return None if best is None else replace(best, params=dict(best.params))
 
     @property
     def last_graph(self) -> FactorGraph:
@@ -264,20 +298,37 @@ class Optimizer:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a JSON file, so that ``Optimizer.load`` goes on with the very same suggestions."""
-        options = self._options_to_json()
-        runfile.write(path, {"space": self.space.to_json(), "options": options, **self._history.to_json()})
+        with self._lock:
+            content = {"options": self._options(), **self._history.to_json()}
+        runfile.write(path, {"space": self.space.to_json(), **content})
 
     @classmethod
-    def load(cls, path: str | PathLike[str], **options: Any) -> Optimizer:
-        """Go on where ``save`` stopped; ``options`` replace those of the file (a callable beta needs it)."""
+    def load(cls, path: str | PathLike[str], **replaced: Any) -> Optimizer:
+        """Go on where ``save`` stopped.
+
+        Options in ``replaced`` stand in for those of the file: a callable beta, a maximizer or an engine of your own
+        has to come back this way.
+        """
         content = runfile.read(path)
-        space = Space.from_json(content["space"])
-        merged = {**_options_from_json(space, content["options"]), **options}
-        if merged["beta"] == "callable":
-            raise OptionError("this run used a callable beta, which a file cannot hold: pass load(path, beta=…)")
-        optimizer = cls(space, **merged)
-        optimizer._history = History.from_json(space, content)
+        with runfile.damage_reported(path):
+            space = Space.from_json(content["space"])
+            saved = options.from_json(space, content["options"])
+            history = History.from_json(space, content)
+        for name in ("beta", "maximizer", "engine"):
+            if saved.get(name) == options.CUSTOM and name not in replaced:
+                raise OptionError(f"this run used a {name} that a file cannot hold: pass load(path, {name}=…)")
+        if "engine" in replaced:
+            saved.pop("maximizer")
+        optimizer = cls(space, **{**saved, **replaced})
+        optimizer._history = history
         return optimizer
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
 
     # ------------------------------------------------------------- inside
 
@@ -291,28 +342,48 @@ class Optimizer:
         return self.noise is not None and self.noise > 0
 
     def _is_among(self, taken: Array, point: Array) -> bool:
-        return is_among(taken, ~self.space.is_continuous, point)
+        return bool(same_places(self.space, taken, point).all(axis=1).any())
 
-    def _check_room(self, taken: Array, fixed: Mapping[int, float]) -> None:
-        """Refuse to ask a finite space for more points than it has."""
-        free = [p.cardinality for i, p in enumerate(self.space.parameters) if i not in fixed]
-        size = math.prod(free)
-        if self._repeats or size > len(taken):
+    def _check_room(self, wanted: int, fixed: Mapping[int, float]) -> None:
+        """Refuse to ask a finite space for more points than it has left."""
+        free = [i for i in range(self.space.dim) if i not in fixed]
+        size = math.prod(self.space.parameters[i].cardinality for i in free)
+        taken = self._history.taken
+        if self._repeats or size >= len(taken) + wanted:
             return
-        matching = taken[(np.abs(taken[:, list(fixed)] - list(fixed.values())) < SAME_POINT).all(axis=1)]
-        if len(np.unique(matching.round(9), axis=0)) >= size:
+        here = np.zeros(self.space.dim)
+        here[list(fixed)] = list(fixed.values())
+        matching = taken[same_places(self.space, taken, here)[:, list(fixed)].all(axis=1)]
+        left = int(size) - len(np.unique(matching[:, free].round(9), axis=0))
+        if left < wanted:
+            slice_ = "with these parameters fixed " if fixed else ""
             raise SpaceExhausted(
-                f"all {size:.0f} points {'with these parameters fixed ' if fixed else ''}have been evaluated or are "
-                "pending: widen the space, tell what is pending, or pass noise=… (above 0) if values are noisy and "
-                "points may be evaluated again"
+                f"asked for {wanted}, but of all {size:.0f} points {slice_}only {left} are neither evaluated nor "
+                "pending: ask for fewer, widen the space, tell or forget what is pending, or pass noise=… (above 0) "
+                "if values are noisy and points may be evaluated again"
             )
 
-    def _encoded_fixed(self, fixed: Params) -> dict[int, float]:
-        index = {name: i for i, name in enumerate(self.space.names)}
-        unknown = [name for name in fixed if name not in index]
+    def _native_fixed(self, fixed: Mapping[str, Any]) -> Params:
+        """What the user holds fixed, checked, as plain values."""
+        if not isinstance(fixed, Mapping):
+            raise ParameterError(f"fixed is a dict of parameter name to value, got {fixed!r:.80}")
+        names = dict(zip(self.space.names, self.space.is_continuous, strict=True))
+        unknown = [name for name in fixed if name not in names]
         if unknown:
-            raise ParameterError(f"fixed names {unknown}, which are not parameters; the space has {list(index)}")
-        return {index[name]: self.space[name].encode(value) for name, value in fixed.items()}
+            raise ParameterError(
+                f"fixed names {unknown}, which are not parameters; the space has {shortened(list(names))}"
+            )
+        native: Params = {}
+        for name, value in fixed.items():
+            try:
+                encoded = self.space[name].encode(value)
+            except ParameterError as error:
+                raise ParameterError(f"fixed {name!r}: {error}") from None
+            native[name] = float(value) if names[name] else self.space[name].decode(encoded)
+        return native
+
+    def _encoded_fixed(self, fixed: Mapping[str, Any]) -> dict[int, float]:
+        return {i: self.space[name].encode(fixed[name]) for i, name in enumerate(self.space.names) if name in fixed}
 
     def _beta_context(self, gp: AdditiveGP) -> BetaContext:
         logs = np.log([parameter.cardinality for parameter in self.space.parameters])
@@ -334,9 +405,10 @@ class Optimizer:
             asked = history.asked[j]
             if asked.modelled:
                 model = advance(model, j, history.told[: asked.told], history.points)
-                fixed = self._encoded_fixed(dict(asked.fixed))
-                grid = base_candidates(self.space, model.gp.graph, len(model.data), fixed, self.granularity)
-                self._engine.prepare(model.gp, model.data, grid)
+                if model.stands_after(j):
+                    fixed = self._encoded_fixed(dict(asked.fixed))
+                    grid = base_candidates(self.space, model.gp.graph, len(model.data), fixed, self.granularity)
+                    self._engine.prepare(model.gp, model.data, grid)
         return advance(model, index, history.told, history.points)
 
     def _answering_model(self) -> Model:
@@ -348,51 +420,9 @@ class Optimizer:
         self._preview = ((index, len(self._history.told)), model)
         return model
 
-    def _options_to_json(self) -> dict[str, Any]:
-        if type(self._engine) is not LocalEngine or type(self.maximizer) not in (MaxSum, Exact):
-            raise OptionError("only MaxSum() and Exact() on this machine can be saved; pass others to load(…) again")
-        graph = None if self.graph is None else [list(scope) for scope in self.graph.scopes]
-        return {
-            "graph": graph,
-            "direction": self.direction,
-            "seed": self.seed,
-            "kernel": self.kernel,
-            "beta": "callable" if callable(self.beta) else self.beta,  # load(…, beta=…) must bring it back
-            "delta": self.delta,
-            "noise": self.noise,
-            "n_initial": self.n_initial,
-            "maximizer": {"name": type(self.maximizer).__name__, **asdict(self.maximizer)},  # type: ignore[call-overload]
-            "granularity": asdict(self.granularity),
-        }
-
-
-def _options_from_json(space: Space, saved: Mapping[str, Any]) -> dict[str, Any]:
-    options = dict(saved)
-    if options["graph"] is not None:
-        options["graph"] = FactorGraph(space.dim, tuple(tuple(scope) for scope in options["graph"]))
-    maximizer = dict(options["maximizer"])
-    options["maximizer"] = {"MaxSum": MaxSum, "Exact": Exact}[maximizer.pop("name")](**maximizer)
-    options["granularity"] = Granularity(**options["granularity"])
-    return options
-
-
-def _checked_graph(graph: object, space: Space) -> FactorGraph | None:
-    if graph is None or graph == "random":
-        return None
-    if not isinstance(graph, FactorGraph):
-        raise OptionError(f'graph is a FactorGraph, "random" or None, got {graph!r}')
-    if graph.dim != space.dim:
-        raise ScopeError(f"the graph has {graph.dim} variables, the space has {space.dim}: {', '.join(space.names)}")
-    return graph
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise OptionError(f"{name} is one of {', '.join(map(repr, allowed))}, got {value!r}")
-    return value
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise OptionError(f"{name} is a whole number at least {least}, got {value!r}")
-    return int(value)
+    def _options(self) -> dict[str, Any]:
+        names = ("graph", "direction", "seed", "kernel", "beta", "delta", "noise", "n_initial", "granularity")
+        chosen = {name: getattr(self, name) for name in (*names, "maximizer")}
+        if type(self._engine) is not LocalEngine:
+            chosen["engine"] = options.CUSTOM
+        return options.to_json(chosen)

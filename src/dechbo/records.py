@@ -30,7 +30,7 @@ class Record:
         return tuple(field.name for field in fields(self))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Evaluation(Record):
     """One evaluation as it was told; ``value`` is None where it failed."""
 
@@ -44,7 +44,7 @@ class Evaluation(Record):
     def of(
         cls, params: Params, value: object, noise: object = None, constraints: Mapping[str, object] | None = None
     ) -> Evaluation:
-        """Check what a user tells; None, NaN and infinities become a failure."""
+        """Check what a user tells; None, NaN and infinities become a failure, a masked value too."""
         limits = None if constraints is None else _constraints(constraints)
         return cls(params, _number(value), None if noise is None else variance(noise), limits)
 
@@ -101,21 +101,28 @@ class AskInfo(Record):
 
 def variance(noise: object) -> float:
     """A noise variance that a user gives."""
-    if isinstance(noise, bool) or not isinstance(noise, (int, float, np.number)) or not 0 <= float(noise) < np.inf:
-        raise OptionError(f"noise is a variance: a finite number at least 0 (0: noise-free), got {noise!r}")
-    return float(noise)
+    number = _real(noise)
+    if number is None or not 0 <= number < math.inf:
+        raise OptionError(f"noise is a variance: a finite number at least 0 (0: noise-free), got {noise!r:.80}")
+    return number
+
+
+def _real(value: object) -> float | None:
+    """``value`` as a float if it is one real number (bools, texts and dates are not), otherwise None."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value) if abs(value) < 2**1023 else math.inf
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "iuf":
+        return None
+    return float(array.item())
 
 
 def _number(value: object) -> float | None:
-    if value is None:
+    if value is None or value is np.ma.masked:
         return None
-    try:
-        if isinstance(value, (bool, str, bytes)):
-            raise TypeError
-        number = float(np.asarray(value, dtype=np.float64).item())
-    except (TypeError, ValueError):
-        message = f"a value needs to be one number (or None for a failed evaluation), got {value!r:.80}"
-        raise ParameterError(message) from None
+    number = _real(value)
+    if number is None:
+        raise ParameterError(f"a value needs to be one number (or None for a failed evaluation), got {value!r:.80}")
     return number if math.isfinite(number) else None
 
 

@@ -12,6 +12,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from scipy.optimize import minimize
 
 from dechbo.acquisition import Acquisition
 from dechbo.engine import Engine
+from dechbo.errors import OptionError, SpaceExhausted
 from dechbo.gp import AdditiveGP
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Maximum
@@ -27,7 +29,8 @@ from dechbo.space import Space
 
 Array = NDArray[np.float64]
 
-FINEST, COARSEST = 65, 5  # candidates of a continuous variable on the base grid
+FINEST, FINEST_PAIR, COARSEST = 65, 33, 5  # candidates of a continuous variable on the base grid
+COARSE = 1 / 12  # a spacing above this may hide a hill between two candidates
 OVERHEAD = 50  # a cell costs about as much as (t + 50)^2 multiply-adds: building and reading it is not free
 RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
 ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
@@ -44,9 +47,13 @@ class Granularity:
     zoom: int = 5
     polish_steps: int = 20
 
+    def __post_init__(self) -> None:
+        if not self.work >= 0 or not self.zoom >= 3 or not self.polish_steps >= 0:
+            raise OptionError(f"Granularity needs work >= 0, zoom >= 3 and polish_steps >= 0, got {self}")
+
     def levels(self, evaluations: int) -> int:
-        """How often to zoom: log2(1 + t) / 2, rounded up."""
-        return int(np.ceil(np.log2(1 + evaluations) / 2))
+        """How often to zoom: log2(1 + t) / 4, rounded up; each time halves the spacing."""
+        return int(np.ceil(np.log2(1 + evaluations) / 4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +63,7 @@ class Suggestion:
     point: Array
     maximum: Maximum
     polished_value: float
+    upper_bound: float  # of the base grid and the final one: rigorous where the base grid holds every value
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,83 +76,104 @@ class Search:
     beta: float
     pending: Array  # (m, d)
     fixed: Mapping[int, float]
-    incumbent: Array  # (d,)
+    incumbent: Array  # (d,), with the fixed coordinates
     is_taken: Callable[[Array], bool]
     granularity: Granularity = Granularity()
+    recurring: bool = False  # whether the next search will have the same model and so the same base grid
 
     def run(self, engine: Engine) -> Suggestion:
         """Base grid, zooms, polish; then the best point that is not taken."""
-        candidates = base_candidates(self.space, self.gp.graph, len(self.data), self.fixed, self.granularity)
-        maximum = engine.suggest(self.gp, self.data, self.beta, candidates, pending=self.pending, recurring=True)
+        candidates = self._base
+        maximum = engine.suggest(
+            self.gp, self.data, self.beta, candidates, pending=self.pending, recurring=self.recurring
+        )
         spacing = np.array([_spacing(values) for values in candidates])
+        bound = maximum.upper_bound
+        coarse = bool(spacing[self._moving].max(initial=0.0) > COARSE)
         for _ in range(self.granularity.levels(len(self.data)) if self._zoomable.any() else 0):
             point = _chosen(candidates, maximum)
             candidates = self._zoomed(point, spacing)
             finer = engine.suggest(self.gp, self.data, self.beta, candidates, pending=self.pending)
             if finer.value < maximum.value:  # loopy max-sum may miss what the coarser grid had found
                 choice = np.array([np.searchsorted(v, x) for v, x in zip(candidates, point, strict=True)])
-                bound = max(finer.upper_bound, maximum.value)
-                finer = replace(finer, choice=choice, value=maximum.value, upper_bound=bound)
+                ceiling = max(finer.upper_bound, maximum.value)
+                finer = replace(finer, choice=choice, value=maximum.value, upper_bound=ceiling)
             maximum = finer
             spacing = spacing / 2
-        return self._polished(candidates, maximum)
+        value, point = self._polished(_chosen(candidates, maximum), maximum, coarse)
+        # a value below the grid's maximum means that better points were taken: what is offered is the point's own value
+        offered = replace(maximum, value=min(value, maximum.value))
+        return Suggestion(point, offered, value, max(bound, maximum.upper_bound))
 
-    @property
+    @cached_property
     def acquisition(self) -> Acquisition:
         """phi between the grid points, deviations narrowed by the pending points."""
         return Acquisition(self.gp.condition(self.data).with_pending(self.pending), self.beta)
 
-    @property
+    @cached_property
+    def _base(self) -> list[Array]:
+        return base_candidates(self.space, self.gp.graph, len(self.data), self.fixed, self.granularity)
+
+    @cached_property
     def _zoomable(self) -> NDArray[np.bool_]:
-        free = np.ones(self.space.dim, dtype=bool)
-        free[list(self.fixed)] = False
-        return free & ~self.space.is_categorical
+        """Which variables have values between their candidates on the base grid."""
+        parameters = zip(self.space.parameters, self._base, strict=True)
+        between = np.array([parameter.cardinality > len(values) for parameter, values in parameters])
+        between[list(self.fixed)] = False
+        return between
+
+    @cached_property
+    def _moving(self) -> NDArray[np.int64]:
+        return np.flatnonzero(self._zoomable & self.space.is_continuous)
 
     def _zoomed(self, point: Array, spacing: Array) -> list[Array]:
         """``zoom`` candidates within one old spacing of ``point``, the point itself, and the incumbent's coordinate."""
         zoomable = self._zoomable
         zoom = self.granularity.zoom if self.gp.graph.max_factor_size <= 2 else 3
         reach = spacing if zoom > 3 else spacing / 2
+        low, high = np.maximum(point - reach, 0.0), np.minimum(point + reach, 1.0)
+        near = low + (high - low) * np.linspace(0.0, 1.0, zoom)[:, None]  # where all values are candidates
+        near = np.sort(np.vstack([near, point, self.incumbent]), axis=0)
+        fresh = np.vstack([np.ones(len(point), dtype=bool), np.diff(near, axis=0) > 0])
         answer = []
         for i, parameter in enumerate(self.space.parameters):
             if i in self.fixed:
                 answer.append(np.array([self.fixed[i]]))
-            elif zoomable[i]:
-                low, high = max(0.0, point[i] - reach[i]), min(1.0, point[i] + reach[i])
-                near = parameter.grid(zoom, low, high)
-                answer.append(np.unique(np.concatenate([near, [point[i], self.incumbent[i]]])))
+            elif not zoomable[i]:
+                answer.append(self._base[i])  # it holds every value: so does every finer grid
+            elif self.space.is_continuous[i]:
+                answer.append(near[fresh[:, i], i])
             else:
-                answer.append(parameter.grid(1))
+                values = parameter.grid(zoom, low[i], high[i])
+                answer.append(np.unique(np.concatenate([values, [point[i], self.incumbent[i]]])))
         return answer
 
-    def _polished(self, candidates: Sequence[Array], maximum: Maximum) -> Suggestion:
-        acquisition = self.acquisition
-        at_grid = _chosen(candidates, maximum)
-        reached = [(maximum.value, at_grid)]
-        moving = np.flatnonzero(self._zoomable & self.space.is_continuous)
-        if len(moving) and self.granularity.polish_steps:
-            held = self.incumbent.copy()
-            held[list(self.fixed)] = list(self.fixed.values())
-            for start in (at_grid, held):
-                reached.append(ascend(acquisition, start, moving, self.granularity.polish_steps))
-        for value, point in sorted(reached, key=lambda pair: -pair[0]):
-            if not self.is_taken(point):
-                return Suggestion(point, maximum, max(value, maximum.value))
-        value, point = self._best_untaken(acquisition, at_grid)
-        return Suggestion(point, replace(maximum, value=min(value, maximum.value)), value)
+    def _polished(self, at_grid: Array, maximum: Maximum, coarse: bool) -> tuple[float, Array]:
+        """The best free point that gradient ascent reaches from the grid's maximiser.
 
-    def _best_untaken(self, acquisition: Acquisition, start: Array) -> tuple[float, Array]:
+        A coarse base grid may have missed the hill on which the incumbent stands: then from there as well.
+        """
+        reached = [(maximum.value, at_grid)]
+        if len(self._moving) and self.granularity.polish_steps:
+            for start in (at_grid, self.incumbent) if coarse else (at_grid,):
+                reached.append(ascend(self.acquisition, start, self._moving, self.granularity.polish_steps))
+        free = [pair for pair in reached if not self.is_taken(pair[1])]
+        return max(free, key=lambda pair: pair[0]) if free else self._best_untaken(at_grid)
+
+    def _best_untaken(self, start: Array) -> tuple[float, Array]:
         """The best point of a small finite space that is not taken; elsewhere the best of those met from ``start``."""
-        parameters = self.space.parameters
+        acquisition, parameters = self.acquisition, self.space.parameters
         free = [p.cardinality for i, p in enumerate(parameters) if i not in self.fixed]
         if np.prod(free) <= ENUMERABLE:
             values = [[self.fixed[i]] if i in self.fixed else p.grid(ENUMERABLE) for i, p in enumerate(parameters)]
             points = np.array([p for p in itertools.product(*values) if not self.is_taken(np.array(p))])
+            if len(points) == 0:
+                raise SpaceExhausted("every point of this finite space is evaluated or pending")
             scores = acquisition.values(points)
             return float(scores.max()), points[int(scores.argmax())]
-        base = base_candidates(self.space, self.gp.graph, len(self.data), self.fixed, self.granularity)
         wider = [
-            np.concatenate([[x], grid[np.abs(grid - x) > RESOLUTION]]) for grid, x in zip(base, start, strict=True)
+            np.concatenate([[x], grid[np.abs(grid - x) > RESOLUTION]])
+            for grid, x in zip(self._base, start, strict=True)
         ]
         for value, point in itertools.islice(_outward(acquisition, start, wider), 1000):
             if not self.is_taken(point):
@@ -165,7 +194,7 @@ def base_candidates(
     for scope in graph.scopes:
         largest[list(scope)] = np.maximum(largest[list(scope)], len(scope))
     cardinalities = np.array([parameter.cardinality for parameter in space.parameters])
-    cells = float(FINEST**2)
+    cells = float(FINEST_PAIR**2)
     while True:
         counts = np.clip(np.floor(cells ** (1 / largest) + 1e-9), COARSEST, FINEST).astype(np.int64)
         sizes = np.where(space.is_categorical, cardinalities, np.minimum(counts, cardinalities))

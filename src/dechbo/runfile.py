@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dechbo.errors import StudyFileError
 
@@ -19,7 +23,7 @@ def write(path: str | PathLike[str], content: dict[str, Any]) -> None:
     """Write beside the target and rename, so that a crash leaves the old file or the new one, never half of one."""
     target = Path(path)
     try:
-        text = json.dumps({"format": FORMAT, "version": VERSION, **content}, indent=1, allow_nan=False)
+        text = json.dumps({"format": FORMAT, "version": VERSION, **content}, indent=1, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
         raise StudyFileError(f"this run cannot be written as plain JSON: {error}") from error
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -28,17 +32,36 @@ def write(path: str | PathLike[str], content: dict[str, Any]) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # as any other file of the user, not private as temporary files are
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
+def _plain(value: object) -> object:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is not plain data")
+
+
+@contextmanager
+def damage_reported(path: str | PathLike[str]) -> Iterator[None]:
+    """Turn whatever a damaged file causes into one clear error."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise StudyFileError(f"{path} is a saved run, but damaged: {type(error).__name__} {error}") from error
+
+
 def read(path: str | PathLike[str]) -> dict[str, Any]:
     """The content of a saved run."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise StudyFileError(f"{path} is not a saved run: not JSON ({error})") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise StudyFileError(f'{path} is not a saved run: it has no "format": "{FORMAT}"')

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP
@@ -57,20 +58,26 @@ def information_gain(gp: AdditiveGP, X: Array) -> Array:
 
 
 def variance_ratio(gp: AdditiveGP, X: Array) -> float:
-    """h of Assumption 4 as this run shows it: min over t and I of the factor's own posterior variance at x_t
-    over its variance given sums only."""
+    """h of Assumption 4 as this run shows it, the smallest over steps and factors.
+
+    The variance of f_I(x_t) given earlier values of f_I itself, over that given values of the sum f only.
+    """
     noise, variances = gp.hyperparameters.noise, gp.hyperparameters.variances
+    diagonal = np.diag_indices(len(X))
     full = gp.gram(X)
+    full[diagonal] += noise
+    L = np.linalg.cholesky(full)
     worst = 1.0
     for k, variance in enumerate(variances):
         own = factor_gram(gp, X, k)
-        for t in range(1, len(X)):
-            column, eye = own[:t, t], noise * np.eye(t)
-            alone = variance - column @ np.linalg.solve(own[:t, :t] + eye, column)
-            among = variance - column @ np.linalg.solve(full[:t, :t] + eye, column)
-            if among > 1e-12 * variance:
-                worst = min(worst, max(alone, 0.0) / among)
-    return float(worst)
+        # row t of L^-1 K^I sees only what came before t: its squares are what sums say of f_I(x_t)
+        said = np.tril(solve_triangular(L, own, lower=True).T, -1)
+        among = variance - (said**2).sum(axis=1)
+        own[diagonal] += noise
+        alone = np.diagonal(np.linalg.cholesky(own)) ** 2 - noise
+        uncertain = among > 1e-12 * variance
+        worst = min(worst, float((np.maximum(alone, 0.0)[uncertain] / among[uncertain]).min(initial=1.0)))
+    return worst
 
 
 @dataclass(frozen=True)

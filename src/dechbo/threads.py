@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
@@ -12,6 +13,9 @@ from threadpoolctl import ThreadpoolController
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# The number of BLAS threads belongs to the process: two threads that set and restore it in turn would leave it wrong.
+_TURN = threading.RLock()
+
 
 @cache
 def _controller() -> ThreadpoolController:
@@ -19,11 +23,11 @@ def _controller() -> ThreadpoolController:
 
 
 def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """Run ``function`` with one BLAS thread in this process, and restore what was set before."""
+    """Run ``function`` with one BLAS thread, one caller at a time, and restore what was set before."""
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _controller().limit(limits=1, user_api="blas"):
+        with _TURN, _controller().limit(limits=1, user_api="blas"):
             return function(*args, **kwargs)
 
     return limited

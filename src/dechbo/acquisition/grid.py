@@ -44,8 +44,10 @@ def ucb_tables(
     z = posterior.L.T @ posterior.alpha
     rows = candidate_rows(posterior, candidates)
     for k in range(len(graph.scopes)):
-        V = factor_solves(posterior, rows, k)
-        _finish(V, z, variances[k], root, flat[starts[k] : starts[k] + V.shape[1]])
+        start = starts[k]
+        for V in factor_solves(posterior, rows, k, posterior.L):
+            _finish(V, z, variances[k], root, flat[start : start + V.shape[1]])
+            start += V.shape[1]
     return FactorTables.from_flat(graph, sizes, flat)
 
 

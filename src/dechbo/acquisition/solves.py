@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from dechbo.gp import AdditivePosterior
 from dechbo.gp.kernels import correlations
 
 Array = NDArray[np.float64]
+
+PART = 2**22  # numbers solved for at once: 32 MiB
 
 
 def candidate_rows(posterior: AdditivePosterior, candidates: Sequence[Array], first: int = 0) -> list[Array]:
@@ -28,19 +31,34 @@ def candidate_rows(posterior: AdditivePosterior, candidates: Sequence[Array], fi
 def factor_covariances(posterior: AdditivePosterior, rows: Sequence[Array], k: int) -> Array:
     """k_I at every cell of factor k: (n, cells) in the order of its table."""
     scope = posterior.gp.graph.scopes[k]
-    product: Array = rows[scope[0]] * posterior.gp.hyperparameters.variances[k]
-    for i in scope[1:]:
-        wider = np.empty((len(product), product.shape[1] * rows[i].shape[1]))
-        _outer_rows(product, rows[i], wider)
+    return _product([rows[i] for i in scope], posterior.gp.hyperparameters.variances[k])
+
+
+def _product(rows: Sequence[Array], variance: float) -> Array:
+    product: Array = rows[0] * variance
+    for values in rows[1:]:
+        wider = np.empty((len(product), product.shape[1] * values.shape[1]))
+        _outer_rows(product, values, wider)
         product = wider
     return product
 
 
-def factor_solves(posterior: AdditivePosterior, rows: Sequence[Array], k: int) -> Array:
-    """V_I = L^-1 k_I at every cell of factor k, (n, cells): V^T L^T = k^T, solved in place."""
-    product = factor_covariances(posterior, rows, k)
-    solved: Array = dtrsm(1.0, posterior.L, product.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-    return solved.T
+def factor_solves(posterior: AdditivePosterior, rows: Sequence[Array], k: int, L: Array) -> Iterator[Array]:
+    """V_I = L^-1 k_I at the cells of factor k, (n, cells) part by part in the order of its table.
+
+    V^T L^T = k^T is solved in place. A part holds the cells of the last axes, as many as fit in ``PART`` numbers.
+    """
+    scope = posterior.gp.graph.scopes[k]
+    split = len(scope) - 1
+    size = len(L) * rows[scope[split]].shape[1]
+    while split > 0 and size * rows[scope[split - 1]].shape[1] <= PART:
+        split -= 1
+        size *= rows[scope[split]].shape[1]
+    tail = _product([rows[i] for i in scope[split:]], posterior.gp.hyperparameters.variances[k])
+    for choice in itertools.product(*(rows[i].T for i in scope[:split])):
+        part = tail * np.prod(choice, axis=0)[:, None] if choice else tail
+        solved: Array = dtrsm(1.0, L, part.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        yield solved.T
 
 
 @compiled

@@ -15,7 +15,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from dechbo.errors import DataError
-from dechbo.gp.gram import contraction, gram
+from dechbo.gp.gram import Pairs, contraction, gram
 from dechbo.gp.kernels import KERNELS, correlation_rows, correlations, kernel_codes
 from dechbo.graph import FactorGraph
 from dechbo.observations import Observations
@@ -78,8 +78,10 @@ class AdditiveGP:
 
     def gram(self, X: Array) -> Array:
         """K = sum_I K_I at the points X, without noise."""
-        theta = self.hyperparameters
-        return gram(self.graph, X, self.codes, theta.lengthscales, theta.variances)
+        return gram(self.graph, self._pairs(X), self.hyperparameters.variances)
+
+    def _pairs(self, X: Array) -> Pairs:
+        return Pairs.of(X, self.codes, self.hyperparameters.lengthscales)
 
     def condition(self, data: Observations) -> AdditivePosterior:
         """The posterior given ``data``: one Cholesky factorisation, remembered for the same ``data`` object."""
@@ -106,12 +108,13 @@ class AdditiveGP:
         """
         self.check(data)
         theta = self.hyperparameters
-        L, _ = cholesky(self.gram(data.X), theta.noise + data.noise)
+        pairs = self._pairs(data.X)
+        L, _ = cholesky(gram(self.graph, pairs, theta.variances), theta.noise + data.noise)
         z = solve_triangular(L, data.y, lower=True, check_finite=False)
         alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
-        inverse, _ = dpotri(L, lower=1)
-        M = np.outer(alpha, alpha) - np.where(np.tri(len(L), dtype=bool), inverse, inverse.T)
-        lengths, variances = contraction(self.graph, data.X, self.codes, theta.lengthscales, theta.variances, M)
+        inverse, _ = dpotri(L, lower=1)  # the lower triangle, the upper one stays as it was: zero
+        M = np.outer(alpha, alpha) - (inverse + np.tril(inverse, -1).T)
+        lengths, variances = contraction(self.graph, pairs, theta.variances, M)
         noise = 0.5 * np.trace(M) * theta.noise
         return _log_evidence(L, z), np.concatenate([lengths, variances * theta.variances, [noise]])
 

@@ -8,6 +8,8 @@ exp(-a x) exp(a x') and its mirror image, so t exponentials per variable serve t
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,35 +25,39 @@ BLOCK = 16
 _SAFE_EXPONENT = 600.0
 
 
-def gram(graph: FactorGraph, X: Array, codes: Ints, lengthscales: Array, variances: Array) -> Array:
-    """K = sum_I s_I prod_{i in I} k_i at the points X (n, d)."""
-    z, u, w, modes = _exponentials(X, codes, lengthscales)
-    return _gram(z, u, w, modes, np.exp(-1.0 / lengthscales), graph.starts, graph.members, variances)
-
-
-def contraction(
-    graph: FactorGraph, X: Array, codes: Ints, lengthscales: Array, variances: Array, M: Array
-) -> tuple[Array, Array]:
-    """sum M o dK / 2 for a symmetric M: in every log lengthscale (d,) and every variance (|U|,)."""
-    z, u, w, modes = _exponentials(X, codes, lengthscales)
-    M = np.ascontiguousarray(M)
-    shared = np.exp(-1.0 / lengthscales)
-    by_length, by_variance = _contract(z, u, w, modes, shared, graph.starts, graph.members, variances, M)
-    return by_length, by_variance.sum(axis=1)
-
-
-def _exponentials(X: Array, codes: Ints, lengthscales: Array) -> tuple[Array, Array, Array, Ints]:
-    """Scaled coordinates z = a (x - centre), exp(z) and exp(-z), and the mode of each variable.
+class Pairs(NamedTuple):
+    """What the compiled loops need to know of observations to correlate any two of them.
 
     Modes: 0 Matérn by products, 1 Matérn by exponentials, 2 squared exponential, 3 categorical.
     """
-    centre = 0.5 * (X.max(axis=0) + X.min(axis=0))
-    scale = np.where(codes == CATEGORICAL, 1.0, np.where(codes == MATERN52, SQRT5, 1.0) / lengthscales)
-    z = np.ascontiguousarray((X - centre) * scale)
-    fits = np.abs(z).max(axis=0) <= _SAFE_EXPONENT
-    modes = np.where(codes == MATERN52, np.where(fits, 0, 1), codes + 1)
-    safe = np.where(modes == 0, z, 0.0)
-    return z, np.exp(safe), np.exp(-safe), modes.astype(np.int64)
+
+    z: Array  # (n, d) scaled coordinates a (x - centre)
+    u: Array  # exp(z)
+    w: Array  # exp(-z)
+    modes: Ints  # (d,)
+    shared: Array  # (d,) the correlation of unequal categories
+
+    @classmethod
+    def of(cls, X: Array, codes: Ints, lengthscales: Array) -> Pairs:
+        """Observations X (n, d), one kernel code and one lengthscale per variable."""
+        centre = 0.5 * (X.max(axis=0) + X.min(axis=0))
+        scale = np.where(codes == CATEGORICAL, 1.0, np.where(codes == MATERN52, SQRT5, 1.0) / lengthscales)
+        z = np.ascontiguousarray((X - centre) * scale)
+        fits = np.abs(z).max(axis=0) <= _SAFE_EXPONENT
+        modes = np.where(codes == MATERN52, np.where(fits, 0, 1), codes + 1).astype(np.int64)
+        safe = np.where(modes == 0, z, 0.0)
+        return cls(z, np.exp(safe), np.exp(-safe), modes, np.exp(-1.0 / lengthscales))
+
+
+def gram(graph: FactorGraph, pairs: Pairs, variances: Array) -> Array:
+    """K = sum_I s_I prod_{i in I} k_i."""
+    return _gram(*pairs, graph.starts, graph.members, variances)
+
+
+def contraction(graph: FactorGraph, pairs: Pairs, variances: Array, M: Array) -> tuple[Array, Array]:
+    """sum M o dK / 2 for a symmetric M: in every log lengthscale (d,) and every variance (|U|,)."""
+    by_length, by_variance = _contract(*pairs, graph.starts, graph.members, variances, np.ascontiguousarray(M))
+    return by_length, by_variance.sum(axis=1)
 
 
 @compiled

@@ -1,0 +1,76 @@
+"""Options of an optimiser: checked when given, plain data when saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from dechbo.errors import OptionError, ScopeError, shortened
+from dechbo.graph import FactorGraph
+from dechbo.maxsum import Exact, MaxSum
+from dechbo.refine import Granularity
+from dechbo.space import Space
+
+CUSTOM = "custom"  # stands in a saved run for what plain JSON cannot hold
+_MAXIMIZERS = {"MaxSum": MaxSum, "Exact": Exact}
+
+
+def given_graph(graph: object, space: Space) -> FactorGraph | None:
+    """A factor graph over the parameters of ``space``; None where it is to be drawn."""
+    if graph is None or (isinstance(graph, str) and graph == "random"):
+        return None
+    if not isinstance(graph, FactorGraph):
+        raise OptionError(f'graph is a FactorGraph, "random" or None, got {graph!r}')
+    if graph.dim != space.dim:
+        names = shortened(list(space.names))
+        raise ScopeError(f"the graph has {graph.dim} variables, the space has {space.dim}: {names}")
+    return graph
+
+
+def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if value not in allowed:
+        raise OptionError(f"{name} is one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def whole(name: str, value: object, least: int) -> int:
+    """A whole number, at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise OptionError(f"{name} is a whole number at least {least}, got {value!r}")
+    return int(value)
+
+
+def probability(name: str, value: object) -> float:
+    """A number between 0 and 1, both excluded."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 < value < 1:
+        raise OptionError(f"{name} is a probability between 0 and 1, got {value!r}")
+    return float(value)
+
+
+def to_json(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as plain data."""
+    saved = dict(options)
+    graph, maximizer = saved["graph"], saved["maximizer"]
+    saved["graph"] = None if graph is None else [list(scope) for scope in graph.scopes]
+    name = type(maximizer).__name__
+    known = name in _MAXIMIZERS and is_dataclass(maximizer) and not isinstance(maximizer, type)
+    saved["maximizer"] = {"name": name, **asdict(maximizer)} if known else CUSTOM
+    saved["beta"] = CUSTOM if callable(saved["beta"]) else saved["beta"]
+    saved["granularity"] = asdict(saved["granularity"])
+    return saved
+
+
+def from_json(space: Space, saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The way back; what is CUSTOM has to be given anew."""
+    options = dict(saved)
+    if options["graph"] is not None:
+        options["graph"] = FactorGraph(space.dim, tuple(tuple(scope) for scope in options["graph"]))
+    if options["maximizer"] != CUSTOM:
+        maximizer = dict(options["maximizer"])
+        options["maximizer"] = _MAXIMIZERS[maximizer.pop("name")](**maximizer)
+    options["granularity"] = Granularity(**options["granularity"])
+    return options
