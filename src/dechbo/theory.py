@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP
-from dechbo.gp.kernels import correlations, curvatures
+from dechbo.gp.kernels import curvatures
 from dechbo.observations import Observations
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ def factor_gram(gp: AdditiveGP, X: Array, index: int) -> Array:
     theta = gp.hyperparameters
     K = np.full((len(X), len(X)), theta.variances[index])
     for i in gp.graph.scopes[index]:
-        K *= correlations(gp.codes[i], X[:, i], X[:, i], theta.lengthscales[i])
+        K *= gp.correlation.between(i, X[:, i], X[:, i])
     return K
 
 

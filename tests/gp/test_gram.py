@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dechbo.gp import AdditiveGP, Hyperparameters
-from dechbo.gp.gram import Pairs, contraction, gram
+from dechbo.gp.correlation import Correlation
+from dechbo.gp.gram import contraction, gram
 from dechbo.gp.kernels import correlations, kernel_codes
 from dechbo.graph import FactorGraph
 from gp_strategies import cases, summed_kernel
@@ -40,10 +41,10 @@ def test_every_number_of_points(n):
     X[:, 3] = rng.integers(0, 3, n)
     lengthscales, variances = rng.uniform(0.1, 1, 5), rng.uniform(0.1, 1, 5)
     expected = product_gram(LOOPY, X, codes, lengthscales, variances)
-    found = gram(LOOPY, Pairs.of(X, codes, lengthscales), variances)
+    found = gram(LOOPY, Correlation(codes, lengthscales).pairs(X), variances)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
     M = rng.normal(size=(n, n))
-    _, by_variance = contraction(LOOPY, Pairs.of(X, codes, lengthscales), variances, M + M.T)
+    _, by_variance = contraction(LOOPY, Correlation(codes, lengthscales).pairs(X), variances, M + M.T)
     for k in range(5):
         alone = product_gram(LOOPY, X, codes, lengthscales, np.eye(5)[k])
         assert by_variance[k] == pytest.approx(0.5 * np.sum((M + M.T) * alone), rel=1e-11, abs=1e-11)
@@ -58,7 +59,7 @@ def test_far_points_and_tiny_lengthscales(lengthscale, spread, shift, kernel):
     rng = np.random.default_rng(0)
     x = shift + spread * np.concatenate([[0.0, 1.0], rng.random(15), 0.5 + lengthscale / spread * rng.random(8)])
     graph, codes = FactorGraph(1, ((0,),)), kernel_codes(kernel, 1)
-    found = gram(graph, Pairs.of(x[:, None], codes, np.array([lengthscale])), np.array([2.0]))
+    found = gram(graph, Correlation(codes, np.array([lengthscale])).pairs(x[:, None]), np.array([2.0]))
     np.testing.assert_allclose(found, 2 * correlations(codes[0], x, x, lengthscale), rtol=0, atol=2e-12)
 
 
@@ -68,7 +69,9 @@ def test_one_variable_may_overflow_while_others_do_not():
     codes = kernel_codes("matern52", 5)
     lengthscales, variances = np.array([1e-4, 0.1, 0.3, 50.0, 0.2]), np.ones(5)
     expected = product_gram(LOOPY, X, codes, lengthscales, variances)
-    np.testing.assert_allclose(gram(LOOPY, Pairs.of(X, codes, lengthscales), variances), expected, rtol=0, atol=5e-12)
+    np.testing.assert_allclose(
+        gram(LOOPY, Correlation(codes, lengthscales).pairs(X), variances), expected, rtol=0, atol=5e-12
+    )
 
 
 @settings(max_examples=30, deadline=None)

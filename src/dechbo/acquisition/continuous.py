@@ -49,7 +49,7 @@ class Acquisition:
     def components(self, point: Array) -> tuple[Array, Array]:
         """mu_I and sigma_I of every factor at one point, two (|U|,) arrays."""
         rows, _, _ = self.posterior.covariances(point)
-        mean, deviation, _ = self._moments(rows)
+        mean, deviation, _ = self._moments(rows, self._priors(point)[0])
         return mean, deviation
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
@@ -57,7 +57,8 @@ class Acquisition:
         posterior = self.posterior
         graph, variances = posterior.gp.graph, posterior.gp.hyperparameters.variances
         rows, values, slopes = posterior.covariances(point)
-        mean, deviation, V = self._moments(rows)
+        prior, diagonal, diagonal_slopes = self._priors(point)
+        mean, deviation, V = self._moments(rows, prior)
         root = np.sqrt(self.beta)
         solved = solve_triangular(posterior.L, V, lower=True, trans=1, check_finite=False).T
         # where a deviation vanishes its slope is taken as 0: phi has a kink there, and any descent stops on it
@@ -71,10 +72,29 @@ class Acquisition:
                 for other in range(scopes.shape[1]):
                     if other != axis:
                         product *= values[scopes[:, other]]
-                np.add.at(gradient, scopes[:, axis], product.sum(axis=1))
+                change = product.sum(axis=1)
+                if posterior.gp.domains is not None:  # a centred kernel's own variance changes with x too
+                    own = variances[factors] * diagonal_slopes[scopes[:, axis]]
+                    for other in range(scopes.shape[1]):
+                        if other != axis:
+                            own *= diagonal[scopes[:, other]]
+                    change += 0.5 * rates[factors] * own
+                np.add.at(gradient, scopes[:, axis], change)
         return float(mean.sum() + root * deviation.sum()), gradient
 
-    def _moments(self, rows: Array) -> tuple[Array, Array, Array]:
+    def _priors(self, point: Array) -> tuple[Array, Array, Array]:
+        """Var f_I of every factor, and k_i(x_i, x_i) of every variable with its slope."""
+        gp = self.posterior.gp
+        variances = gp.hyperparameters.variances
+        diagonal, slopes = gp.correlation.diagonal_slopes(point)
+        if gp.domains is None:
+            return variances, diagonal, slopes
+        prior = np.empty(len(variances))
+        for factors, scopes in gp.graph.by_size:
+            prior[factors] = variances[factors] * diagonal[scopes].prod(axis=1)
+        return prior, diagonal, slopes
+
+    def _moments(self, rows: Array, prior: Array) -> tuple[Array, Array, Array]:
         V = solve_triangular(self.posterior.L, rows.T, lower=True, check_finite=False)
-        variance = self.posterior.gp.hyperparameters.variances - np.einsum("pk,pk->k", V, V)
+        variance = prior - np.einsum("pk,pk->k", V, V)
         return rows @ self.posterior.alpha, np.sqrt(np.maximum(variance, 0.0)), V

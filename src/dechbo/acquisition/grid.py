@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.acquisition.cache import TableCache
-from dechbo.acquisition.solves import candidate_rows, factor_solves
+from dechbo.acquisition.solves import candidate_rows, factor_priors, factor_solves
 from dechbo.compiled import compiled
 from dechbo.gp import AdditivePosterior
 from dechbo.tables import FactorTables, table_starts
@@ -28,15 +28,16 @@ def ucb_tables(
     With a ``cache``, solves that an earlier call made for the same model and candidates are extended by the rows of
     new observations in place of being made again.
     """
-    graph, variances = posterior.gp.graph, posterior.gp.hyperparameters.variances
+    gp, graph = posterior.gp, posterior.gp.graph
     sizes = np.array([len(values) for values in candidates], dtype=np.int64)
     starts = table_starts(graph, sizes)
     flat = np.empty(starts[-1])
     root = float(np.sqrt(beta))
+    diagonals = [gp.correlation.diagonal(i, values) for i, values in enumerate(candidates)]
+    priors = [factor_priors(gp, diagonals, k) for k in range(len(graph.scopes))]
     if cache is not None and cache.prepare(posterior, candidates):
         means, squares = cache.moments(posterior)
-        prior = np.repeat(variances, np.diff(starts))
-        np.subtract(prior, squares, out=flat)
+        np.subtract(np.concatenate(priors), squares, out=flat)
         np.sqrt(np.maximum(flat, 0.0, out=flat), out=flat)
         flat *= root
         flat += means
@@ -46,14 +47,15 @@ def ucb_tables(
     for k in range(len(graph.scopes)):
         start = starts[k]
         for V in factor_solves(posterior, rows, k, posterior.L):
-            _finish(V, z, variances[k], root, flat[start : start + V.shape[1]])
+            cells = slice(start - starts[k], start - starts[k] + V.shape[1])
+            _finish(V, z, priors[k][cells], root, flat[start : start + V.shape[1]])
             start += V.shape[1]
     return FactorTables.from_flat(graph, sizes, flat)
 
 
 @compiled
-def _finish(V: Array, z: Array, variance: float, root: float, out: Array) -> None:
-    """out = V^T z + root sqrt(variance - |V|^2), column by column."""
+def _finish(V: Array, z: Array, prior: Array, root: float, out: Array) -> None:
+    """out = V^T z + root sqrt(prior - |V|^2), column by column."""
     squares = np.zeros(out.shape[0])
     out[:] = 0.0
     for p in range(V.shape[0]):
@@ -63,4 +65,4 @@ def _finish(V: Array, z: Array, variance: float, root: float, out: Array) -> Non
             out[c] += v * zp
             squares[c] += v * v
     for c in range(out.shape[0]):
-        out[c] += root * np.sqrt(max(variance - squares[c], 0.0))
+        out[c] += root * np.sqrt(max(prior[c] - squares[c], 0.0))

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
 from dechbo.compiled import compiled
-from dechbo.gp import AdditivePosterior
-from dechbo.gp.kernels import correlations
+from dechbo.gp import AdditiveGP, AdditivePosterior
 
 Array = NDArray[np.float64]
 
@@ -20,12 +19,16 @@ PART = 2**22  # numbers solved for at once: 32 MiB
 
 def candidate_rows(posterior: AdditivePosterior, candidates: Sequence[Array], first: int = 0) -> list[Array]:
     """k_i(X_pi, h) for every variable i, observation p from ``first`` on, and candidate h: (n, g_i) each."""
-    gp = posterior.gp
-    lengthscales = gp.hyperparameters.lengthscales
-    return [
-        correlations(gp.codes[i], posterior.X[first:, i], values, lengthscales[i])
-        for i, values in enumerate(candidates)
-    ]
+    between = posterior.gp.correlation.between
+    return [between(i, posterior.X[first:, i], values) for i, values in enumerate(candidates)]
+
+
+def factor_priors(gp: AdditiveGP, diagonals: Sequence[Array], k: int) -> Array:
+    """Var f_I at every cell of factor k, in the order of its table; ``diagonals`` holds k_i(h, h) of every variable."""
+    cells = np.array([gp.hyperparameters.variances[k]])
+    for i in gp.graph.scopes[k]:
+        cells = np.multiply.outer(cells, diagonals[i]).ravel()
+    return cells
 
 
 def factor_covariances(posterior: AdditivePosterior, rows: Sequence[Array], k: int) -> Array:

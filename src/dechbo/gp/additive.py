@@ -15,13 +15,16 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from dechbo.errors import DataError
-from dechbo.gp.gram import Pairs, contraction, gram
-from dechbo.gp.kernels import KERNELS, correlation_rows, correlations, kernel_codes
+from dechbo.gp.centring import Domain
+from dechbo.gp.correlation import Correlation
+from dechbo.gp.gram import contraction, gram
+from dechbo.gp.kernels import KERNELS, kernel_codes
 from dechbo.graph import FactorGraph
 from dechbo.observations import Observations
 
 Array = NDArray[np.float64]
 
+CONSTANT = 1.0  # the prior variance of the constant beside centred factors, for standardised values
 _JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
 
@@ -55,11 +58,19 @@ class Hyperparameters:
 class AdditiveGP:
     """A factor graph with its hyperparameters; immutable.
 
-    ``kernel`` is one name for all variables or one name for each ("matern52", "se", "categorical").
+    ``kernel`` is one name for all variables or one name for each ("matern52", "se", "categorical"). With ``domains``,
+    one per variable (None for the unit interval, or the values of a discrete variable), the kernels are centred over
+    them, and a constant of variance 1 stands beside the factors: each factor then averages to zero, and those of
+    different scopes are orthogonal.
     """
 
     def __init__(
-        self, graph: FactorGraph, hyperparameters: Hyperparameters, *, kernel: str | Sequence[str] = "matern52"
+        self,
+        graph: FactorGraph,
+        hyperparameters: Hyperparameters,
+        *,
+        kernel: str | Sequence[str] = "matern52",
+        domains: Sequence[Domain] | None = None,
     ) -> None:
         if len(hyperparameters.lengthscales) != graph.dim or len(hyperparameters.variances) != len(graph.scopes):
             raise DataError(
@@ -69,6 +80,11 @@ class AdditiveGP:
         self.graph = graph
         self.hyperparameters = hyperparameters
         self.codes = kernel_codes(kernel, graph.dim)
+        if domains is not None and len(domains) != graph.dim:
+            raise DataError(f"centred kernels need one domain for each of {graph.dim} variables, got {len(domains)}")
+        self.domains = domains
+        self.correlation = Correlation(self.codes, hyperparameters.lengthscales, domains)
+        self.constant = 0.0 if domains is None else CONSTANT
         self._latest: tuple[Observations, AdditivePosterior] | None = None
 
     @property
@@ -78,10 +94,7 @@ class AdditiveGP:
 
     def gram(self, X: Array) -> Array:
         """K = sum_I K_I at the points X, without noise."""
-        return gram(self.graph, self._pairs(X), self.hyperparameters.variances)
-
-    def _pairs(self, X: Array) -> Pairs:
-        return Pairs.of(X, self.codes, self.hyperparameters.lengthscales)
+        return gram(self.graph, self.correlation.pairs(X), self.hyperparameters.variances) + self.constant
 
     def condition(self, data: Observations) -> AdditivePosterior:
         """The posterior given ``data``: one Cholesky factorisation, remembered for the same ``data`` object."""
@@ -108,8 +121,8 @@ class AdditiveGP:
         """
         self.check(data)
         theta = self.hyperparameters
-        pairs = self._pairs(data.X)
-        L, _ = cholesky(gram(self.graph, pairs, theta.variances), theta.noise + data.noise)
+        pairs = self.correlation.pairs(data.X)
+        L, _ = cholesky(gram(self.graph, pairs, theta.variances) + self.constant, theta.noise + data.noise)
         z = solve_triangular(L, data.y, lower=True, check_finite=False)
         alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
         inverse, _ = dpotri(L, lower=1)  # the lower triangle, the upper one stays as it was: zero
@@ -117,6 +130,25 @@ class AdditiveGP:
         lengths, variances = contraction(self.graph, pairs, theta.variances, M)
         noise = 0.5 * np.trace(M) * theta.noise
         return _log_evidence(L, z), np.concatenate([lengths, variances * theta.variances, [noise]])
+
+    def prior_variances(self, index: int, points: Array) -> Array:
+        """Var f_I at points (n, len(scope)): s_I prod_i k_i(x_i, x_i)."""
+        variance = np.full(len(points), self.hyperparameters.variances[index])
+        if self.domains is not None:
+            for axis, i in enumerate(self.graph.scopes[index]):
+                variance *= self.correlation.diagonal(i, points[:, axis])
+        return variance
+
+    def joint_prior_variances(self, points: Array) -> Array:
+        """Var f at points (n, d)."""
+        variances = self.hyperparameters.variances
+        if self.domains is None:
+            return np.full(len(points), variances.sum())
+        diagonals = self.correlation.diagonals(points)
+        total = np.full(len(points), self.constant)
+        for factors, scopes in self.graph.by_size:
+            total += diagonals[:, scopes].prod(axis=2) @ variances[factors]
+        return total
 
     def check(self, data: Observations) -> None:
         """Refuse observations that this model cannot be conditioned on."""
@@ -149,21 +181,21 @@ class AdditivePosterior:
         theta = self.gp.hyperparameters
         covariance = np.full((len(self.X), len(at)), theta.variances[index])
         for axis, i in enumerate(scope):
-            covariance *= correlations(self.gp.codes[i], self.X[:, i], at[:, axis], theta.lengthscales[i])
-        return self._moments(covariance, theta.variances[index])
+            covariance *= self.gp.correlation.between(i, self.X[:, i], at[:, axis])
+        return self._moments(covariance, self.gp.prior_variances(index, at))
 
     def joint(self, points: ArrayLike) -> tuple[Array, Array]:
         """Mean and standard deviation of f = sum_I f_I at ``points`` (n, d)."""
         at = np.atleast_2d(np.asarray(points, dtype=np.float64))
         if at.ndim != 2 or at.shape[1] != self.gp.graph.dim:
             raise DataError(f"expected points of shape (n, {self.gp.graph.dim}), got {at.shape}")
-        return self._moments(self._joint_covariances(at), float(self.gp.hyperparameters.variances.sum()))
+        return self._moments(self._joint_covariances(at), self.gp.joint_prior_variances(at))
 
     def covariances(self, point: Array) -> tuple[Array, Array, Array]:
         """k_I(x) for all factors (|U|, n), and of every variable k_i(x_i) and its slope in x_i (d, n)."""
         gp = self.gp
         theta = gp.hyperparameters
-        values, slopes = correlation_rows(gp.codes, point, self.X, theta.lengthscales)
+        values, slopes = gp.correlation.rows(point, self.X)
         rows = np.empty((len(gp.graph.scopes), len(self.X)))
         for factors, scopes in gp.graph.by_size:
             product = theta.variances[factors][:, None] * values[scopes[:, 0]]
@@ -180,7 +212,7 @@ class AdditivePosterior:
         C = solve_triangular(self.L, self._joint_covariances(points), lower=True, check_finite=False)
         noise = np.full(m, self.gp.hyperparameters.noise + self.jitter)
         # what is left of a pending point beside an equal one is rounding of its prior variance, so that is the scale
-        scale = float(self.gp.hyperparameters.variances.sum())
+        scale = float(self.gp.joint_prior_variances(points).max())
         corner, jitter = cholesky(self.gp.gram(points) - C.T @ C, noise, scale=scale, solved=n)
         L = np.zeros((n + m, n + m), order="F")
         L[:n, :n], L[n:, :n], L[n:, n:] = self.L, C.T, corner
@@ -192,10 +224,10 @@ class AdditivePosterior:
     def _joint_covariances(self, points: Array) -> Array:
         rows = np.empty((len(points), len(self.X)))
         for row, point in zip(rows, points, strict=True):
-            self.covariances(point)[0].sum(axis=0, out=row)
+            row[:] = self.covariances(point)[0].sum(axis=0) + self.gp.constant
         return rows.T
 
-    def _moments(self, covariance: Array, prior: float) -> tuple[Array, Array]:
+    def _moments(self, covariance: Array, prior: Array) -> tuple[Array, Array]:
         mean = covariance.T @ self.alpha
         V = solve_triangular(self.L, covariance, lower=True, check_finite=False)
         return mean, np.sqrt(np.maximum(prior - np.einsum("pn,pn->n", V, V), 0.0))

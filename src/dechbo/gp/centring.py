@@ -49,9 +49,9 @@ class Centring:
         for target, values in ((c, m), (dc, dm), (square, m * m), (dsquare, 2 * m * dm)):
             target[:] = WEIGHTS @ values
         for i in np.flatnonzero(~continuous):
-            values = domains[i]
-            assert values is not None
-            m_i, dm_i = _value_means(int(codes[i]), values, values, float(lengthscales[i]))
+            domain = domains[int(i)]
+            assert domain is not None
+            m_i, dm_i = _value_means(int(codes[i]), domain, domain, float(lengthscales[i]))
             c[i], dc[i], square[i], dsquare[i] = m_i.mean(), dm_i.mean(), (m_i**2).mean(), (2 * m_i * dm_i).mean()
         nu = np.maximum(1.0 - square / c, 1e-12)
         dnu = -(dsquare / c - square * dc / c**2)

@@ -34,6 +34,7 @@ class Pairs(NamedTuple):
     shared: Array  # (d,) the correlation of unequal categories
     inverse: Array  # (d,) 1 / nu
     log_slope: Array  # (d,) d log nu / d log l
+    centred: bool
 
 
 class Correlation:
@@ -101,10 +102,12 @@ class Correlation:
         modes = np.where(codes == MATERN52, np.where(fits, 0, 1), codes + 1).astype(np.int64)
         safe = np.where(modes == 0, z, 0.0)
         if self.centring is None:
-            mean, slope = np.zeros_like(z), np.zeros_like(z)
-            inverse, log_slope = np.ones(len(codes)), np.zeros(len(codes))
+            mean = slope = z  # not read
+            inverse = log_slope = lengthscales
         else:
             mean, slope = (np.ascontiguousarray(part) for part in self.centring.means(X))
             inverse, log_slope = self.centring.inverse, self.centring.log_slope
         shared = np.exp(-1.0 / lengthscales)
-        return Pairs(z, np.exp(safe), np.exp(-safe), mean, slope, modes, shared, inverse, log_slope)
+        return Pairs(
+            z, np.exp(safe), np.exp(-safe), mean, slope, modes, shared, inverse, log_slope, self.centring is not None
+        )

@@ -26,6 +26,7 @@ from scipy.optimize import minimize
 
 from dechbo.errors import DataError
 from dechbo.gp.additive import AdditiveGP, Hyperparameters
+from dechbo.gp.centring import Domain
 from dechbo.gp.kernels import CATEGORICAL, kernel_codes
 from dechbo.graph import FactorGraph
 from dechbo.observations import Observations
@@ -66,6 +67,7 @@ def fit(
     data: Observations,
     *,
     kernel: str | Sequence[str] = "matern52",
+    domains: Sequence[Domain] | None = None,
     noise: float | None = None,
     start: Hyperparameters | None = None,
     iterations: int = 40,
@@ -81,7 +83,7 @@ def fit(
     def model(theta: Array) -> AdditiveGP:
         lengths, variances = np.exp(theta[: graph.dim]), np.exp(theta[graph.dim : -1])
         level = float(np.exp(theta[-1])) if noise is None else noise
-        return AdditiveGP(graph, Hyperparameters(lengths, variances, level), kernel=kernel)
+        return AdditiveGP(graph, Hyperparameters(lengths, variances, level), kernel=kernel, domains=domains)
 
     model(prior.centre).check(data)  # here, because the loss takes every DataError for a matrix out of range
 
