@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.gp.centring import Centring, Domain
-from dechbo.gp.kernels import CATEGORICAL, MATERN52, SQRT5, correlation_rows, correlations
+from dechbo.gp.kernels import CATEGORICAL, MATERN52, SE, SQRT5, correlation_rows, correlations
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,6 +57,20 @@ class Correlation:
             return k
         k -= np.outer(self.centring.mean(i, a), self.centring.mean(i, b))
         k *= self.centring.inverse[i]
+        return k
+
+    def of_pairs(self, A: Array, B: Array) -> Array:
+        """k_i(A_pi, B_pi) of all variables, point by point: (n, d) for A and B (n, d)."""
+        s = np.abs(A - B)
+        k = s * (SQRT5 / self.lengthscales)
+        k = (1.0 + k + k * k / 3.0) * np.exp(-k)
+        if (se := self.codes == SE).any():
+            k[:, se] = np.exp(-0.5 * (s[:, se] / self.lengthscales[se]) ** 2)
+        if (categorical := self.codes == CATEGORICAL).any():
+            k[:, categorical] = np.where(s[:, categorical] == 0, 1.0, np.exp(-1.0 / self.lengthscales[categorical]))
+        if self.centring is not None:
+            k -= self.centring.means(A)[0] * self.centring.means(B)[0]
+            k *= self.centring.inverse
         return k
 
     def diagonal(self, i: int, a: Array) -> Array:

@@ -1,0 +1,188 @@
+"""The evidence as a target of the chain, and the scores that tell its moves where to look.
+
+Notation: K = K_0 + sum_{I in U} s_I K_I, with K_0 the constant, the singletons and the noise at fixed hyperparameters,
+and K_I the product of centred one-dimensional kernels. A new interaction draws its variance s_I from its prior, which
+therefore cancels in the Hastings ratio: the chain's state is (U, s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf
+
+from dechbo.errors import DataError
+from dechbo.gp import AdditiveGP
+from dechbo.gp.additive import cholesky
+from dechbo.graph import Scope
+from dechbo.observations import Observations
+from dechbo.structure.prior import PairScores
+from dechbo.structure.sampler import State
+
+Array = NDArray[np.float64]
+
+VARIANCE_MEDIAN, VARIANCE_SPREAD = 0.03, 1.5  # prior of log s_I: normal, for values of standard deviation 1
+NOISE_MEDIAN, NOISE_SPREAD, NOISE_LEAST = 1e-2, 3.0, 1e-6  # prior of the log noise, as in the fit
+_STEP = 0.7  # of the random walks on log s_I and on the log noise
+_SHARPEST = 8.0  # log odds of the best pair against a typical one
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """K with its noise, and the variance of each interaction: what rides along with a state of the chain."""
+
+    K: Array
+    variances: Mapping[Scope, float]
+    noise: float
+
+
+class EvidenceTarget:
+    """log p(y | U, s) at the hyperparameters of ``reference``, a model of singletons.
+
+    A proposal costs one product of kept one-dimensional Gram matrices per changed scope and one Cholesky
+    factorisation. At most ``memory_limit`` bytes of such matrices are kept.
+    """
+
+    def __init__(
+        self, reference: AdditiveGP, data: Observations, rng: np.random.Generator, *, memory_limit: int = 2**29
+    ) -> None:
+        if reference.graph.max_factor_size != 1:
+            raise DataError("the reference of a chain is a model of singletons")
+        self.reference = reference
+        self.data = data
+        self.rng = rng
+        self._most = max(3, memory_limit // (8 * len(data) ** 2))
+        self._kept: dict[int, Array] = {}
+        K = np.asfortranarray(reference.gram(data.X))
+        K[np.diag_indices_from(K)] += reference.hyperparameters.noise + data.noise
+        self._empty = Covariance(K, {}, reference.hyperparameters.noise)
+
+    def log_likelihood(
+        self, current: State | None, added: tuple[Scope, ...], removed: tuple[Scope, ...]
+    ) -> tuple[float, Any]:
+        """log p(y | U', s'), with variances drawn from their prior for what is added."""
+        before = self._empty if current is None else current.payload
+        draws = {scope: self._draw() for scope in added}
+        return self._changed(before, draws, removed)
+
+    def with_variances(self, variances: Mapping[Scope, float]) -> tuple[float, Covariance]:
+        """log p(y | U, s) for given variances."""
+        return self._changed(self._empty, dict(variances), ())
+
+    def resample(self, state: State, rng: np.random.Generator, *, noise: bool) -> State:
+        """One random-walk step on log s_I of every interaction, and on the log noise unless it is known."""
+        if noise:
+            state = self._resample_noise(state, rng)
+        for scope in state.index.scopes:
+            old = state.payload.variances[scope]
+            new = old * float(np.exp(_STEP * rng.standard_normal()))
+            value, payload = self._changed(state.payload, {scope: new - old}, ())
+            payload = Covariance(payload.K, {**state.payload.variances, scope: new}, payload.noise)
+            log_ratio = value - state.log_likelihood + _log_prior(new) - _log_prior(old)
+            if log_ratio >= 0 or rng.random() < np.exp(log_ratio):
+                state = State(state.index, state.log_prior, value, payload)
+        return state
+
+    def _resample_noise(self, state: State, rng: np.random.Generator) -> State:
+        before = state.payload
+        new = before.noise * float(np.exp(_STEP * rng.standard_normal()))
+        K = before.K.copy(order="F")
+        K[np.diag_indices_from(K)] += new - before.noise
+        value = self._value(K)
+        log_ratio = value - state.log_likelihood + _log_noise_prior(new) - _log_noise_prior(before.noise)
+        if NOISE_LEAST <= new <= 1.0 and (log_ratio >= 0 or rng.random() < np.exp(log_ratio)):
+            return State(state.index, state.log_prior, value, Covariance(K, before.variances, new))
+        return state
+
+    def _changed(
+        self, before: Covariance, added: Mapping[Scope, float], removed: tuple[Scope, ...]
+    ) -> tuple[float, Covariance]:
+        K = before.K.copy(order="F")
+        for scope, variance in (*added.items(), *((scope, -before.variances[scope]) for scope in removed)):
+            K += variance * self._product(scope)
+        kept = {scope: variance for scope, variance in before.variances.items() if scope not in removed}
+        return self._value(K), Covariance(K, {**kept, **added}, before.noise)
+
+    def _value(self, K: Array) -> float:
+        L, info = dpotrf(K, lower=1, clean=0)
+        if info != 0:
+            return -np.inf
+        z = solve_triangular(L, self.data.y, lower=True, check_finite=False)
+        return float(-0.5 * z @ z - np.log(np.diagonal(L)).sum() - 0.5 * len(z) * np.log(2 * np.pi))
+
+    def _product(self, scope: Scope) -> Array:
+        product = self._single(scope[0])
+        for i in scope[1:]:
+            product = product * self._single(i)
+        return product
+
+    def _single(self, i: int) -> Array:
+        found = self._kept.get(i)
+        if found is None:
+            x = self.data.X[:, i]
+            found = np.asfortranarray(self.reference.correlation.between(i, x, x))
+            while len(self._kept) >= self._most:
+                del self._kept[next(iter(self._kept))]
+            self._kept[i] = found
+        return found
+
+    def _draw(self) -> float:
+        return float(VARIANCE_MEDIAN * np.exp(VARIANCE_SPREAD * self.rng.standard_normal()))
+
+
+def _log_prior(variance: float) -> float:
+    return float(-0.5 * (np.log(variance / VARIANCE_MEDIAN) / VARIANCE_SPREAD) ** 2)
+
+
+def _log_noise_prior(noise: float) -> float:
+    return float(-0.5 * (np.log(noise / NOISE_MEDIAN) / NOISE_SPREAD) ** 2)
+
+
+def score_matrix(reference: AdditiveGP, data: Observations) -> Array:
+    """dlog p(y)/ds of every absent pair at s = 0: sum M o K_i o K_j / 2, M = alpha alpha^T - K^-1; (d, d).
+
+    All pairs of variables in one matrix product over pairs of observations, in pieces that fit in memory.
+    """
+    n, d = data.X.shape
+    L, _ = cholesky(reference.gram(data.X), reference.hyperparameters.noise + data.noise)
+    inverse = solve_triangular(L, np.eye(n), lower=True, check_finite=False)
+    alpha = inverse.T @ (inverse @ data.y)
+    M = np.outer(alpha, alpha) - inverse.T @ inverse
+    first, second = np.tril_indices(n)
+    weights = np.where(first == second, 0.5, 1.0) * M[first, second]
+    scores = np.zeros((d, d))
+    piece = max(1, 2**21 // d)
+    for start in range(0, len(first), piece):
+        p, q = first[start : start + piece], second[start : start + piece]
+        k = reference.correlation.of_pairs(data.X[p], data.X[q])
+        scores += k.T @ (weights[start : start + piece, None] * k)
+    return scores
+
+
+def standard_scores(model: AdditiveGP, data: Observations) -> Array:
+    """The scores of all pairs in robust standard deviations from their median, (d, d)."""
+    scores = score_matrix(model, data)
+    off = scores[np.triu_indices(data.dim, 1)]
+    centre = np.median(off)
+    spread = 1.4826 * np.median(np.abs(off - centre))
+    answer: Array = (scores - centre) / max(float(spread), np.finfo(float).tiny)
+    return answer
+
+
+def pair_scores(standard: Sequence[Array], known: Iterable[Scope] = (), *, epsilon: float = 0.2) -> PairScores:
+    """The law by which moves choose pairs: the best of several models' standard scores, cut off where they are large.
+
+    Each model shows what it does not explain: the singletons the strongest interactions, a richer model the next ones.
+    Pairs inside ``known`` scopes, which a richer model explains already, get the full weight. All of it stands while a
+    chain runs, so the Hastings ratio stays simple.
+    """
+    logs = np.clip(np.max(standard, axis=0), 0.0, _SHARPEST)
+    for scope in known:
+        logs[np.ix_(scope, scope)] = _SHARPEST
+    i, j = np.triu_indices(len(logs), 1)
+    return PairScores.from_pairs(len(logs), np.stack([i, j], axis=1), logs[i, j], epsilon=epsilon)

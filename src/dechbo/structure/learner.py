@@ -1,0 +1,222 @@
+"""Learning the factor graph: chains over p(U, s | data), with MAP fits of the other hyperparameters in between.
+
+1. A model of singletons is fitted: the reference for scores, and the start of every chain.
+2. A start is found greedily: in each round the pairs that the model at hand misses most are added and all is fitted.
+   A first chain goes on from there; lengthscales, variances and noise are fitted to where it ends (MAP in between, not
+   a draw: declared as such).
+3. Several chains run at those hyperparameters, half of each is discarded, and the rest is the sample: pair
+   probabilities, and k graphs for the acquisition to average (Eq. 5).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.errors import OptionError
+from dechbo.gp import AdditiveGP, Hyperparameters, fit
+from dechbo.gp.centring import Domain
+from dechbo.graph import FactorGraph, Scope
+from dechbo.observations import Observations
+from dechbo.structure.diagnostics import Convergence, diagnose, pair_probabilities
+from dechbo.structure.evidence import EvidenceTarget, pair_scores, standard_scores
+from dechbo.structure.prior import GraphPrior, Interactions, PairScores, graph_of
+from dechbo.structure.sampler import GraphSampler, MoveCounts, State, Trace
+
+Array = NDArray[np.float64]
+
+_PROMISING = 3.0  # standard scores above this are tried when looking for a start
+_FIRST_VARIANCE, _NEGLIGIBLE = 0.03, 1e-4  # of an interaction, for values of variance 1
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work one learning of the graph may cost: chains and steps of each."""
+
+    chains: int = 2
+    steps: int = 600
+    rounds: int = 5  # of the search for a start: the best pairs by score, then a fit
+    sweep: int = 20  # steps between two updates of the interactions' variances
+
+    def __post_init__(self) -> None:
+        if self.chains < 1 or self.sweep < 1 or not 1 <= self.rounds <= self.steps:
+            raise OptionError(f"Effort needs chains >= 1, sweep >= 1 and 1 <= rounds <= steps, got {self}")
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What the chains found."""
+
+    samples: tuple[Interactions, ...]
+    pair_probabilities: Array  # (d, d)
+    scope_probabilities: dict[Scope, float]
+    members: tuple[AdditiveGP, ...]  # distinct sampled graphs, fitted
+    weights: Array  # of the members, summing to 1
+    convergence: Convergence | None  # None where there was nothing to learn
+
+
+def learn(
+    data: Observations,
+    prior: GraphPrior,
+    rng: np.random.Generator,
+    *,
+    kernel: str | Sequence[str] = "matern52",
+    domains: Sequence[Domain] | None = None,
+    noise: float | None = None,
+    samples: int = 3,
+    effort: Effort | None = None,
+    informed: bool = True,
+) -> Learned:
+    """Sample factor graphs for standardised ``data``; the same ``rng`` state gives the same answer."""
+    effort = Effort() if effort is None else effort
+    domains = (None,) * data.dim if domains is None else domains
+    options: dict[str, Any] = {"kernel": kernel, "domains": domains, "noise": noise, "rough": False}
+    reference = fit(FactorGraph.singletons(data.dim), data, **options)
+    traces: list[Trace] = []
+    if data.dim > 1:
+        traces = _chains(prior, reference, data, rng, effort, options, informed)
+    drawn = [sample for trace in traces for sample in trace.samples] or [frozenset()]
+    members, weights = _members(drawn, data, reference, samples, options)
+    return Learned(
+        tuple(drawn),
+        pair_probabilities(data.dim, drawn),
+        _scope_probabilities(drawn),
+        members,
+        weights,
+        diagnose(traces) if traces else None,
+    )
+
+
+def _chains(
+    prior: GraphPrior,
+    reference: AdditiveGP,
+    data: Observations,
+    rng: np.random.Generator,
+    effort: Effort,
+    options: dict[str, Any],
+    informed: bool,
+) -> list[Trace]:
+    """The second halves of ``effort.chains`` chains, at hyperparameters that a first chain settled."""
+    seeds = rng.integers(2**63, size=1 + effort.chains)
+    free = options["noise"] is None
+    standard = [standard_scores(reference, data)] if informed else []
+    fitted = reference
+    for _ in range(effort.rounds if informed else 0):
+        fitted = _with_best_pairs(fitted, standard[-1], data, options)
+        standard.append(standard_scores(fitted, data))
+
+    def chain(model: AdditiveGP) -> tuple[Chain, dict[Scope, float]]:
+        singles, variances = _split(model)
+        scores = pair_scores(standard, variances) if informed else PairScores.uniform(data.dim)
+        return Chain(GraphSampler(prior, scores=scores), singles, data, free), variances
+
+    first, variances = chain(fitted)
+    end, _ = first.run(seeds[0], variances, effort.steps // 2, effort.sweep)
+    main, variances = chain(_refitted(end, data, first.singles, options))
+    with ThreadPoolExecutor(max(1, min(effort.chains, os.cpu_count() or 1))) as pool:
+        jobs = [pool.submit(main.run, seed, variances, effort.steps, effort.sweep) for seed in seeds[1:]]
+        return [_second_half(job.result()[1]) for job in jobs]
+
+
+def _with_best_pairs(gp: AdditiveGP, standard: Array, data: Observations, options: dict[str, Any]) -> AdditiveGP:
+    """The model with the pairs added that it misses most, fitted; those that the fit does not want are dropped."""
+    d = data.dim
+    present = {scope: variance for scope, variance in _split(gp)[1].items() if variance > _NEGLIGIBLE}
+    i, j = np.triu_indices(d, 1)
+    order = np.argsort(-standard[i, j], kind="stable")[: max(3, d // 3)]
+    for k in order[standard[i[order], j[order]] > _PROMISING]:
+        present.setdefault((int(i[k]), int(j[k])), _FIRST_VARIANCE)
+    graph = graph_of(d, present)
+    theta = gp.hyperparameters
+    own = [present[scope] for scope in graph.scopes[d:]]
+    start = Hyperparameters(theta.lengthscales, np.concatenate([theta.variances[:d], own]), theta.noise)
+    return fit(graph, data, start=start, iterations=15, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Structure moves in sweeps, the interactions' variances and a free noise updated between them."""
+
+    sampler: GraphSampler
+    singles: AdditiveGP
+    data: Observations
+    free_noise: bool
+
+    def run(self, seed: int, variances: Mapping[Scope, float], steps: int, sweep: int) -> tuple[State, Trace]:
+        """``steps`` moves from the interactions with these ``variances``."""
+        rng = np.random.default_rng(seed)
+        target = EvidenceTarget(self.singles, self.data, rng)
+        state = self.sampler.init(variances, target)
+        value, payload = target.with_variances(variances)
+        state = State(state.index, state.log_prior, value, payload)
+        kept: list[Interactions] = []
+        log_posteriors: list[float] = []
+        moves: Mapping[str, MoveCounts] = {}
+        for done in range(0, steps, sweep):
+            state, trace = self.sampler.run(rng, state, target, min(sweep, steps - done))
+            state = target.resample(state, rng, noise=self.free_noise)
+            kept += trace.samples
+            log_posteriors += trace.log_posteriors.tolist()
+            moves = _added(moves, trace.moves)
+        return state, Trace(tuple(kept), np.array(log_posteriors), moves)
+
+
+def _added(a: Mapping[str, MoveCounts], b: Mapping[str, MoveCounts]) -> dict[str, MoveCounts]:
+    none = MoveCounts()
+    return {
+        name: MoveCounts(
+            *(x + y for x, y in zip(astuple(a.get(name, none)), astuple(counts), strict=True)),
+        )
+        for name, counts in b.items()
+    }
+
+
+def _second_half(trace: Trace) -> Trace:
+    half = len(trace.samples) // 2
+    return Trace(trace.samples[half:], trace.log_posteriors[half:], trace.moves)
+
+
+def _refitted(state: State, data: Observations, singles: AdditiveGP, options: dict[str, Any]) -> AdditiveGP:
+    """The MAP hyperparameters for the state's graph, started from where the state stands."""
+    graph = graph_of(data.dim, state.interactions)
+    theta = singles.hyperparameters
+    own = [state.payload.variances[scope] for scope in graph.scopes[data.dim :]]
+    start = Hyperparameters(theta.lengthscales, np.concatenate([theta.variances, own]), state.payload.noise)
+    return fit(graph, data, start=start, iterations=15, **options)
+
+
+def _split(gp: AdditiveGP) -> tuple[AdditiveGP, dict[Scope, float]]:
+    """A fitted model as its singletons and the variances of its interactions."""
+    d, theta = gp.graph.dim, gp.hyperparameters
+    alone = Hyperparameters(theta.lengthscales, theta.variances[:d], theta.noise)
+    singles = AdditiveGP(FactorGraph.singletons(d), alone, kernel=gp.kernels, domains=gp.domains)
+    return singles, dict(zip(gp.graph.scopes[d:], theta.variances[d:].tolist(), strict=True))
+
+
+def _members(
+    drawn: Sequence[Interactions], data: Observations, reference: AdditiveGP, samples: int, options: dict[str, Any]
+) -> tuple[tuple[AdditiveGP, ...], Array]:
+    """``samples`` draws evenly spaced over all chains; equal graphs are fitted once and weigh more."""
+    at = np.linspace(0, len(drawn) - 1, samples).round().astype(np.int64)
+    counts = Counter(drawn[k] for k in at)
+    theta = reference.hyperparameters
+    fitted = []
+    for interactions in counts:
+        graph = graph_of(data.dim, interactions)
+        start = Hyperparameters(
+            theta.lengthscales, np.concatenate([theta.variances, np.full(len(interactions), 0.1)]), theta.noise
+        )
+        fitted.append(fit(graph, data, start=start, iterations=30, **options))
+    return tuple(fitted), np.array(list(counts.values())) / samples
+
+
+def _scope_probabilities(drawn: Sequence[Interactions]) -> dict[Scope, float]:
+    counts = Counter(scope for sample in drawn for scope in sample)
+    return {scope: count / len(drawn) for scope, count in counts.most_common()}
