@@ -1,0 +1,56 @@
+"""What the README, the guide and the examples show really runs."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def python_blocks(name: str) -> str:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"```python\n(.*?)```", text, re.S))
+
+
+def test_the_readme_code_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def train(lr, layers, act, drop):
+        return (math.log10(lr) + 3) ** 2 + abs(layers - 4) + (act == "relu") + drop
+
+    names: dict[str, object] = {"train": train, "f": lambda x: float((x**2).sum())}
+    exec(python_blocks("README.md"), names)
+    assert names["opt"].best.value < 0.5
+    assert names["result"].nfev == 60
+    assert (tmp_path / "run.json").exists()
+
+
+def test_the_guide_code_runs():
+    from dechbo import Categorical, FactorGraph, Float, Int, Space
+
+    numbers = {"lr": Float(1e-5, 1, log=True), "layers": Int(1, 8), "drop": Float(0, 1)}
+    parameters = {**numbers, "act": Categorical(["relu", "tanh"])}
+    blocks = python_blocks("docs/guide.md")
+    assert blocks.count("FactorGraph") == 4
+    exec(blocks, {"FactorGraph": FactorGraph, "space": Space(parameters)})
+
+
+def test_links_between_documents_lead_somewhere():
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples_run(example):
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) >= 4
