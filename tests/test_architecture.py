@@ -30,6 +30,7 @@ ORDER = [
     "history",
     "runfile",
     "model",
+    "interactions",
     "options",
     "optimizer",
     "loop",

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.acquisition import TableCache, ucb_tables
+from dechbo.acquisition import TableCache, average_tables, ucb_tables
 from dechbo.errors import OptionError
-from dechbo.gp import AdditiveGP
+from dechbo.gp import EnsemblePosterior, Surrogate
 from dechbo.maxsum import Maximizer, Maximum, MaxSum
 from dechbo.observations import Observations
 
@@ -22,7 +22,7 @@ class Engine(Protocol):
 
     def suggest(
         self,
-        gp: AdditiveGP,
+        gp: Surrogate,
         data: Observations,
         beta: float,
         candidates: Sequence[Array],
@@ -37,7 +37,7 @@ class Engine(Protocol):
         """
         ...
 
-    def prepare(self, gp: AdditiveGP, data: Observations, candidates: Sequence[Array]) -> None:
+    def prepare(self, gp: Surrogate, data: Observations, candidates: Sequence[Array]) -> None:
         """Bring what is kept for recurring candidates to where ``suggest`` would have brought it."""
         ...
 
@@ -53,7 +53,7 @@ class LocalEngine:
 
     def suggest(
         self,
-        gp: AdditiveGP,
+        gp: Surrogate,
         data: Observations,
         beta: float,
         candidates: Sequence[Array],
@@ -65,9 +65,13 @@ class LocalEngine:
         posterior = gp.condition(data)
         if pending is not None:
             posterior = posterior.with_pending(pending)
+        if isinstance(posterior, EnsemblePosterior):
+            return self.maximizer.maximize(average_tables(posterior, candidates, beta))
         cache = self._cache if recurring else None
         return self.maximizer.maximize(ucb_tables(posterior, candidates, beta, cache=cache))
 
-    def prepare(self, gp: AdditiveGP, data: Observations, candidates: Sequence[Array]) -> None:
-        """Grow the kept solves by the new observations."""
-        self._cache.prepare(gp.condition(data), candidates)
+    def prepare(self, gp: Surrogate, data: Observations, candidates: Sequence[Array]) -> None:
+        """Grow the kept solves by the new observations; an ensemble keeps none."""
+        posterior = gp.condition(data)
+        if not isinstance(posterior, EnsemblePosterior):
+            self._cache.prepare(posterior, candidates)

@@ -19,14 +19,16 @@ from dechbo import options, runfile
 from dechbo.acquisition import Beta, BetaContext, beta_schedule
 from dechbo.engine import Engine, LocalEngine
 from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, shortened
-from dechbo.gp import AdditiveGP
+from dechbo.gp import Ensemble, Surrogate
 from dechbo.graph import FactorGraph
 from dechbo.history import History, same_places
+from dechbo.interactions import Interaction, interactions_of
 from dechbo.maxsum import Maximizer
 from dechbo.model import REBUILD_EVERY, Model, Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance
 from dechbo.refine import Granularity, Search, base_candidates
 from dechbo.space import Space
+from dechbo.structure.learner import Effort
 from dechbo.theory import RegretReport, average_regret, lipschitz_estimate, regret_bound, step_bound
 from dechbo.threads import one_blas_thread
 
@@ -46,7 +48,8 @@ class Optimizer:
         The parameters: ``Space({"lr": Float(1e-5, 1, log=True), ...})``.
     graph
         Which parameters act together, a ``FactorGraph``. Without one ("random"): all singletons and a random spanning
-        tree of pairs, drawn anew every ten asks.
+        tree of pairs, drawn anew every ten asks. "learned": sampled from the data every ten asks, with centred
+        kernels, and averaged; see ``interactions``.
     direction
         "minimize" or "maximize".
     seed
@@ -62,6 +65,9 @@ class Optimizer:
         With noise above 0 a point may be suggested again.
     n_initial
         Evaluations before the model takes over, points told without asking included (10, or fewer in small spaces).
+    max_factor_size, graph_samples, effort
+        For a learned graph: the most parameters in a factor, how many sampled graphs the acquisition averages, and how
+        much work the sampling may cost.
     maximizer
         ``MaxSum()`` or ``Exact()``.
     engine
@@ -82,6 +88,9 @@ class Optimizer:
         delta: float = 0.1,
         noise: float | None = None,
         n_initial: int | None = None,
+        max_factor_size: int = 3,
+        graph_samples: int = 3,
+        effort: Effort | None = None,
         maximizer: Maximizer | None = None,
         engine: Engine | None = None,
         granularity: Granularity | None = None,
@@ -110,7 +119,20 @@ class Optimizer:
         self._lock = threading.RLock()
         self.info: AskInfo | None = None
         self._history = History(space)
-        self._recipe = Recipe(space, self.graph, self.seed, self._sign, self.kernel, self.noise)
+        self.max_factor_size = options.whole("max_factor_size", max_factor_size, 1)
+        self.graph_samples = options.whole("graph_samples", graph_samples, 1)
+        self.effort = Effort() if effort is None else effort
+        self._recipe = Recipe(
+            space,
+            self.graph,
+            self.seed,
+            self._sign,
+            self.kernel,
+            self.noise,
+            self.max_factor_size,
+            self.graph_samples,
+            self.effort,
+        )
         # models by (index of an ask, evaluations told by then): of the last ask, and of the last answer between asks
         self._latest: tuple[tuple[int, int], Model] | None = None
         self._preview: tuple[tuple[int, int], Model] | None = None
@@ -191,7 +213,7 @@ class Optimizer:
         )
         suggestion = search.run(self._engine)
         maximum = suggestion.maximum
-        _, deviations = search.acquisition.components(suggestion.point)
+        deviation = search.acquisition.deviation(suggestion.point)
         slack = suggestion.upper_bound - suggestion.polished_value
         info = AskInfo(
             "acquisition",
@@ -205,7 +227,7 @@ class Optimizer:
             converged=maximum.converged,
             certified=bool(np.isfinite(maximum.upper_bound)),
             polished_value=suggestion.polished_value,
-            step_bound=step_bound(beta, deviations, slack) * model.scaling.scale,
+            step_bound=step_bound(beta, deviation, slack) * model.scaling.scale,
             jitter=gp.condition(data).jitter,
             refitted=model.refitted,
         )
@@ -293,8 +315,23 @@ class Optimizer:
         model = self._answering_model()
         values = np.array([self._sign * e.number_value for e in self._history.successes])
         beta = self._beta(len(values), self._beta_context(model.gp))
-        allowed = regret_bound(model.gp, model.data, beta, continuous=not self.space.is_finite)
+        gp = model.gp.members[0] if isinstance(model.gp, Ensemble) else model.gp
+        allowed = regret_bound(gp, model.data, beta, continuous=not self.space.is_finite)
         return RegretReport(float(average_regret(values, self._sign * optimum)[-1]), allowed, model.scaling.scale)
+
+    @one_blas_thread
+    def interactions(self) -> list[Interaction]:
+        """Which parameters act together, the largest share of the variance first; needs ``graph="learned"``."""
+        model = self._answering_model()
+        return interactions_of(model, self.space.names)
+
+    @one_blas_thread
+    def pair_probabilities(self) -> Array:
+        """How likely each pair of parameters is to act together in some factor, (d, d); needs ``graph="learned"``."""
+        learned = self._answering_model().learned
+        if learned is None:
+            raise OptionError('pair probabilities need a learned graph: Optimizer(space, graph="learned")')
+        return learned.pair_probabilities.copy()
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a JSON file, so that ``Optimizer.load`` goes on with the very same suggestions."""
@@ -385,7 +422,7 @@ class Optimizer:
     def _encoded_fixed(self, fixed: Mapping[str, Any]) -> dict[int, float]:
         return {i: self.space[name].encode(fixed[name]) for i, name in enumerate(self.space.names) if name in fixed}
 
-    def _beta_context(self, gp: AdditiveGP) -> BetaContext:
+    def _beta_context(self, gp: Surrogate) -> BetaContext:
         logs = np.log([parameter.cardinality for parameter in self.space.parameters])
         return BetaContext(gp.graph, logs, self.delta, lipschitz=max(lipschitz_estimate(gp), 1e-3))
 
@@ -421,8 +458,8 @@ class Optimizer:
         return model
 
     def _options(self) -> dict[str, Any]:
-        names = ("graph", "direction", "seed", "kernel", "beta", "delta", "noise", "n_initial", "granularity")
-        chosen = {name: getattr(self, name) for name in (*names, "maximizer")}
+        names = "graph direction seed kernel beta delta noise n_initial max_factor_size graph_samples effort maximizer"
+        chosen = {name: getattr(self, name) for name in [*names.split(), "granularity"]}
         if type(self._engine) is not LocalEngine:
             chosen["engine"] = options.CUSTOM
         return options.to_json(chosen)

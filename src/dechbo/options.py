@@ -13,17 +13,20 @@ from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact, MaxSum
 from dechbo.refine import Granularity
 from dechbo.space import Space
+from dechbo.structure.learner import Effort
 
 CUSTOM = "custom"  # stands in a saved run for what plain JSON cannot hold
 _MAXIMIZERS = {"MaxSum": MaxSum, "Exact": Exact}
 
 
-def given_graph(graph: object, space: Space) -> FactorGraph | None:
-    """A factor graph over the parameters of ``space``; None where it is to be drawn."""
-    if graph is None or (isinstance(graph, str) and graph == "random"):
-        return None
+def given_graph(graph: object, space: Space) -> FactorGraph | str:
+    """A factor graph over the parameters of ``space``, or the word that says where it comes from."""
+    if graph is None:
+        return "random"
+    if isinstance(graph, str) and graph in ("random", "learned"):
+        return graph
     if not isinstance(graph, FactorGraph):
-        raise OptionError(f'graph is a FactorGraph, "random" or None, got {graph!r}')
+        raise OptionError(f'graph is a FactorGraph, "random" or "learned", got {graph!r}')
     if graph.dim != space.dim:
         names = shortened(list(space.names))
         raise ScopeError(f"the graph has {graph.dim} variables, the space has {space.dim}: {names}")
@@ -55,7 +58,8 @@ def to_json(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as plain data."""
     saved = dict(options)
     graph, maximizer = saved["graph"], saved["maximizer"]
-    saved["graph"] = None if graph is None else [list(scope) for scope in graph.scopes]
+    saved["graph"] = graph if isinstance(graph, str) else [list(scope) for scope in graph.scopes]
+    saved["effort"] = asdict(saved["effort"])
     name = type(maximizer).__name__
     known = name in _MAXIMIZERS and is_dataclass(maximizer) and not isinstance(maximizer, type)
     saved["maximizer"] = {"name": name, **asdict(maximizer)} if known else CUSTOM
@@ -67,10 +71,11 @@ def to_json(options: Mapping[str, Any]) -> dict[str, Any]:
 def from_json(space: Space, saved: Mapping[str, Any]) -> dict[str, Any]:
     """The way back; what is CUSTOM has to be given anew."""
     options = dict(saved)
-    if options["graph"] is not None:
+    if not isinstance(options["graph"], str):
         options["graph"] = FactorGraph(space.dim, tuple(tuple(scope) for scope in options["graph"]))
     if options["maximizer"] != CUSTOM:
         maximizer = dict(options["maximizer"])
         options["maximizer"] = _MAXIMIZERS[maximizer.pop("name")](**maximizer)
     options["granularity"] = Granularity(**options["granularity"])
+    options["effort"] = Effort(**options["effort"])
     return options

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dechbo.acquisition import Acquisition
+from dechbo.acquisition import AverageAcquisition
 from dechbo.engine import Engine
 from dechbo.errors import OptionError, SpaceExhausted
-from dechbo.gp import AdditiveGP
+from dechbo.gp import Surrogate
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Maximum
 from dechbo.observations import Observations
@@ -71,7 +71,7 @@ class Search:
     """One maximisation of the acquisition: what is modelled, what is held fixed, what must not come again."""
 
     space: Space
-    gp: AdditiveGP
+    gp: Surrogate
     data: Observations
     beta: float
     pending: Array  # (m, d)
@@ -106,9 +106,9 @@ class Search:
         return Suggestion(point, offered, value, max(bound, maximum.upper_bound))
 
     @cached_property
-    def acquisition(self) -> Acquisition:
+    def acquisition(self) -> AverageAcquisition:
         """phi between the grid points, deviations narrowed by the pending points."""
-        return Acquisition(self.gp.condition(self.data).with_pending(self.pending), self.beta)
+        return AverageAcquisition.of(self.gp.condition(self.data).with_pending(self.pending), self.beta)
 
     @cached_property
     def _base(self) -> list[Array]:
@@ -209,7 +209,7 @@ def base_candidates(
     ]
 
 
-def ascend(acquisition: Acquisition, start: Array, moving: NDArray[np.int64], steps: int) -> tuple[float, Array]:
+def ascend(acquisition: AverageAcquisition, start: Array, moving: NDArray[np.int64], steps: int) -> tuple[float, Array]:
     """Gradient ascent of phi in the coordinates ``moving``, within the unit cube; never below the start."""
     point = start.copy()
 
@@ -233,7 +233,9 @@ def ascend(acquisition: Acquisition, start: Array, moving: NDArray[np.int64], st
     return float(-found.fun), point
 
 
-def _outward(acquisition: Acquisition, start: Array, candidates: Sequence[Array]) -> Iterator[tuple[float, Array]]:
+def _outward(
+    acquisition: AverageAcquisition, start: Array, candidates: Sequence[Array]
+) -> Iterator[tuple[float, Array]]:
     """Points of the grid, the best first as far as met: from each, one coordinate is changed at a time."""
     heap = [(-float(acquisition.values(start[None])[0]), start.tobytes())]
     met = {start.tobytes()}

@@ -17,25 +17,30 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from dechbo.errors import DataError
-from dechbo.gp import AdditiveGP
+from dechbo.gp import AdditiveGP, Ensemble, Surrogate
 from dechbo.gp.kernels import curvatures
 from dechbo.observations import Observations
 
 Array = NDArray[np.float64]
 
 
-def step_bound(beta: float, deviations: Array, slack: float) -> float:
+def step_bound(beta: float, deviations: Array | float, slack: float) -> float:
     """r_t <= 2 sqrt(beta_t) sum_I sigma_I(x_t) + slack  (Theorem 1), slack = what the maximiser may have missed."""
-    return float(2 * np.sqrt(beta) * deviations.sum() + max(slack, 0.0))
+    return float(2 * np.sqrt(beta) * np.sum(deviations) + max(slack, 0.0))
 
 
-def lipschitz_estimate(gp: AdditiveGP) -> float:
+def lipschitz_estimate(gp: Surrogate) -> float:
     """An estimate of b in Assumption 3: sqrt(2 max_i Var(df/dx_i)), the Gaussian tail of one partial derivative."""
+    if isinstance(gp, Ensemble):
+        return max(lipschitz_estimate(member) for member in gp.members)
     theta = gp.hyperparameters
     variance = np.zeros(gp.graph.dim)
     sizes = np.diff(gp.graph.starts)
     np.add.at(variance, gp.graph.members, np.repeat(theta.variances, sizes))
-    return float(np.sqrt(2 * (variance * curvatures(gp.codes, theta.lengthscales)).max()))
+    slopes = variance * curvatures(gp.codes, theta.lengthscales)
+    if gp.correlation.centring is not None:
+        slopes = slopes * gp.correlation.centring.inverse
+    return float(np.sqrt(2 * slopes.max()))
 
 
 def factor_gram(gp: AdditiveGP, X: Array, index: int) -> Array:

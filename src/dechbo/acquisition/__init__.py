@@ -1,8 +1,18 @@
 """The upper-confidence acquisition phi = sum_I mu_I + sqrt(beta) sigma_I: its beta, its tables, its gradient."""
 
+from dechbo.acquisition.average import AverageAcquisition, average_tables
 from dechbo.acquisition.beta import Beta, BetaContext, beta_schedule
 from dechbo.acquisition.cache import TableCache
 from dechbo.acquisition.continuous import Acquisition
 from dechbo.acquisition.grid import ucb_tables
 
-__all__ = ["Acquisition", "Beta", "BetaContext", "TableCache", "beta_schedule", "ucb_tables"]
+__all__ = [
+    "Acquisition",
+    "AverageAcquisition",
+    "Beta",
+    "BetaContext",
+    "TableCache",
+    "average_tables",
+    "beta_schedule",
+    "ucb_tables",
+]

@@ -59,7 +59,8 @@ class EvidenceTarget:
         self._most = max(3, memory_limit // (8 * len(data) ** 2))
         self._kept: dict[int, Array] = {}
         K = np.asfortranarray(reference.gram(data.X))
-        K[np.diag_indices_from(K)] += reference.hyperparameters.noise + data.noise
+        noise = reference.hyperparameters.noise + data.noise
+        K[np.diag_indices_from(K)] += noise + cholesky(K, noise)[1]  # jitter: 0 as a rule
         self._empty = Covariance(K, {}, reference.hyperparameters.noise)
 
     def log_likelihood(
@@ -169,8 +170,11 @@ def standard_scores(model: AdditiveGP, data: Observations) -> Array:
     scores = score_matrix(model, data)
     off = scores[np.triu_indices(data.dim, 1)]
     centre = np.median(off)
-    spread = 1.4826 * np.median(np.abs(off - centre))
-    answer: Array = (scores - centre) / max(float(spread), np.finfo(float).tiny)
+    np.fill_diagonal(scores, centre)  # no pair
+    distances = np.abs(off - centre)
+    # with few pairs, or where most scores are equal, the spread is 0
+    least = max(np.finfo(float).eps * float(distances.max()), np.finfo(float).tiny)
+    answer: Array = (scores - centre) / max(1.4826 * float(np.median(distances)), least)
     return answer
 
 

@@ -46,8 +46,9 @@ class Effort:
     sweep: int = 20  # steps between two updates of the interactions' variances
 
     def __post_init__(self) -> None:
-        if self.chains < 1 or self.sweep < 1 or not 1 <= self.rounds <= self.steps:
-            raise OptionError(f"Effort needs chains >= 1, sweep >= 1 and 1 <= rounds <= steps, got {self}")
+        # convergence is judged by four draws or more: half of the steps
+        if self.chains < 1 or self.sweep < 1 or self.steps < 8 or not 1 <= self.rounds <= self.steps:
+            raise OptionError(f"Effort needs chains >= 1, sweep >= 1, steps >= 8 and 1 <= rounds <= steps, got {self}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ def learn(
     options: dict[str, Any] = {"kernel": kernel, "domains": domains, "noise": noise, "rough": False}
     reference = fit(FactorGraph.singletons(data.dim), data, **options)
     traces: list[Trace] = []
-    if data.dim > 1:
+    if prior.largest > 1:
         traces = _chains(prior, reference, data, rng, effort, options, informed)
     drawn = [sample for trace in traces for sample in trace.samples] or [frozenset()]
     members, weights = _members(drawn, data, reference, samples, options)
@@ -119,7 +120,9 @@ def _chains(
 
     first, variances = chain(fitted)
     end, _ = first.run(seeds[0], variances, effort.steps // 2, effort.sweep)
-    main, variances = chain(_refitted(end, data, first.singles, options))
+    settled = _refitted(end, data, first.singles, options)
+    gain = settled.log_evidence(data) + prior.log_density(end.interactions) - reference.log_evidence(data)
+    main, variances = chain(settled if gain > 0 else reference)
     with ThreadPoolExecutor(max(1, min(effort.chains, os.cpu_count() or 1))) as pool:
         jobs = [pool.submit(main.run, seed, variances, effort.steps, effort.sweep) for seed in seeds[1:]]
         return [_second_half(job.result()[1]) for job in jobs]

@@ -1,0 +1,299 @@
+"""The chain's target against the evidence of whole models, its scores against differences, its law by enumeration."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp
+from scipy.stats import f, kstest, lognorm, truncnorm
+
+from dechbo.errors import DataError
+from dechbo.gp import AdditiveGP, Hyperparameters
+from dechbo.graph import FactorGraph
+from dechbo.observations import Observations
+from dechbo.structure import GraphPrior, GraphSampler, PairScores, graph_of
+from dechbo.structure.evidence import (
+    NOISE_LEAST,
+    NOISE_MEDIAN,
+    NOISE_SPREAD,
+    VARIANCE_MEDIAN,
+    VARIANCE_SPREAD,
+    EvidenceTarget,
+    pair_scores,
+    score_matrix,
+    standard_scores,
+)
+
+FALSE_ALARM = 1e-4  # chance that a correct chain fails a test of frequencies under a fresh seed; seeds are fixed
+LEVELS = np.array([0.0, 0.3, 0.9, 1.0])
+KERNELS = ("matern52", "se", "categorical", "matern52", "se")
+DOMAINS = (None, None, np.arange(3.0), LEVELS, None)
+
+
+def draw_data(rng, domains, n, *, noisy=False):
+    X = np.column_stack([rng.random(n) if domain is None else rng.choice(domain, n) for domain in domains])
+    y = rng.normal(size=n) + np.sin(6 * X[:, 0]) * X[:, -1]
+    return Observations(X, (y - y.mean()) / y.std(), rng.uniform(0, 0.1, n) if noisy else np.zeros(n))
+
+
+def singletons(rng, kernels, domains, noise=0.05):
+    d = len(kernels)
+    theta = Hyperparameters(rng.uniform(0.2, 1.5, d), rng.uniform(0.05, 0.3, d), noise)
+    return AdditiveGP(FactorGraph.singletons(d), theta, kernel=kernels, domains=domains)
+
+
+def whole(reference, variances, noise=None):
+    """The model of the whole graph, built from nothing."""
+    theta = reference.hyperparameters
+    graph = graph_of(reference.graph.dim, variances)
+    own = [variances[scope] for scope in graph.scopes[graph.dim :]]
+    return AdditiveGP(
+        graph,
+        Hyperparameters(
+            theta.lengthscales, np.concatenate([theta.variances, own]), theta.noise if noise is None else noise
+        ),
+        kernel=reference.kernels,
+        domains=reference.domains,
+    )
+
+
+def check(state, reference, data):
+    assert set(state.payload.variances) == state.interactions
+    expected = whole(reference, state.payload.variances, state.payload.noise).log_evidence(data)
+    assert state.log_likelihood == pytest.approx(expected, abs=1e-8)
+
+
+class Fixed(EvidenceTarget):
+    """Every interaction has the same, given variance: the law over graphs can be enumerated."""
+
+    variance = 0.1
+
+    def _draw(self):
+        return self.variance
+
+
+class Flat(EvidenceTarget):
+    """The data say nothing: the chain samples its prior."""
+
+    def _value(self, K):
+        return 0.0
+
+
+# --- the value -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noisy", [False, True], ids=["one noise", "noise of each"])
+@pytest.mark.parametrize("domains", [None, DOMAINS], ids=["plain", "centred"])
+def test_value_is_the_evidence_of_the_whole_graph_along_a_chain(noisy, domains):
+    rng = np.random.default_rng(3)
+    data = draw_data(rng, DOMAINS, 18, noisy=noisy)
+    reference = singletons(rng, KERNELS, domains)
+    target = EvidenceTarget(reference, data, rng)
+    sampler = GraphSampler(GraphPrior(5, max_factor_size=4, expected=8.0, size_cost=0.2))
+    state = sampler.init([(0, 1), (1, 2, 3)], target)
+    check(state, reference, data)
+    accepted = set()
+    for step in range(250):
+        before, K = state, state.payload.K.copy()
+        variances = dict(state.payload.variances)
+        state, info = sampler.step(rng, state, target)
+        if info.accepted:
+            accepted.add(info.move)
+        if step % 10 == 9:
+            state = target.resample(state, rng, noise=step % 20 == 9)
+        assert (before.payload.K == K).all()  # whether the proposal was accepted or not
+        assert before.payload.variances == variances
+        if state is not before:
+            check(state, reference, data)
+    assert {"birth", "death", "grow", "shrink", "swap"} <= accepted
+    assert state.payload.noise != reference.hyperparameters.noise
+    assert state.log_prior == pytest.approx(sampler.prior.log_density(state.interactions))
+
+
+def test_given_variances():
+    rng = np.random.default_rng(4)
+    data = draw_data(rng, DOMAINS, 15, noisy=True)
+    reference = singletons(rng, KERNELS, DOMAINS)
+    target = EvidenceTarget(reference, data, rng)
+    variances = {(2, 4): 0.3, (0, 1, 3): 1.2}
+    value, payload = target.with_variances(variances)
+    assert value == pytest.approx(whole(reference, variances).log_evidence(data), abs=1e-8)
+    assert payload.variances == variances
+    assert target.with_variances({})[0] == pytest.approx(reference.log_evidence(data), abs=1e-8)
+
+
+def test_values_do_not_depend_on_what_is_kept():
+    def values(limit):
+        rng = np.random.default_rng(5)
+        kernels = ("matern52",) * 8
+        data = draw_data(rng, (None,) * 8, 12)
+        target = EvidenceTarget(singletons(rng, kernels, (None,) * 8), data, rng, memory_limit=limit)
+        sampler = GraphSampler(GraphPrior(8, max_factor_size=5, expected=10.0, size_cost=0.0))
+        _, trace = sampler.run(rng, sampler.init([(0, 1, 2, 3, 4)], target), target, 200)
+        return trace, len(target._kept)
+
+    (plenty, all_kept), (little, few_kept) = values(2**29), values(0)
+    assert few_kept <= 3 < all_kept
+    assert little.samples == plenty.samples
+    assert (little.log_posteriors == plenty.log_posteriors).all()
+
+
+def test_a_reference_with_interactions_is_refused():
+    rng = np.random.default_rng(6)
+    data = draw_data(rng, DOMAINS, 5)
+    with pytest.raises(DataError, match="singletons"):
+        EvidenceTarget(whole(singletons(rng, KERNELS, DOMAINS), {(0, 1): 0.1}), data, rng)
+
+
+def test_equal_points_without_noise():
+    rng = np.random.default_rng(7)
+    points = rng.random((4, 2))
+    data = Observations(np.vstack([points, points]), np.tile(rng.normal(size=4), 2))
+    target = EvidenceTarget(singletons(rng, ("se", "se"), (None, None), noise=0.0), data, rng)
+    sampler = GraphSampler(GraphPrior(2))
+    _, trace = sampler.run(rng, sampler.init([], target), target, 20)
+    assert np.isfinite(trace.log_posteriors).all()
+
+
+# --- the scores ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("domains", [None, DOMAINS], ids=["plain", "centred"])
+@pytest.mark.parametrize("present", [{}, {(0, 4): 0.4, (1, 2, 3): 0.2}], ids=["singletons", "interactions"])
+def test_scores_are_the_slopes_of_the_evidence(domains, present):
+    rng = np.random.default_rng(8)
+    data = draw_data(rng, DOMAINS, 20, noisy=True)
+    reference = singletons(rng, KERNELS, domains)
+    scores = score_matrix(whole(reference, present), data)
+    assert_allclose(scores, scores.T, rtol=1e-12)
+    for pair in combinations(range(5), 2):
+
+        def evidence(s, pair=pair):
+            return whole(reference, {**present, pair: present.get(pair, 0.0) + s}).log_evidence(data)
+
+        h = 1e-4  # one-sided, of second order: a variance is at least 0
+        slope = (-3 * evidence(0) + 4 * evidence(h) - evidence(2 * h)) / (2 * h)
+        assert scores[pair] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+
+def test_scores_in_pieces():
+    rng = np.random.default_rng(9)
+    d, n = 40, 330  # more pairs of observations than one piece holds
+    data = Observations(rng.random((n, d)), rng.normal(size=n))
+    reference = singletons(rng, ("matern52",) * d, (None,) * d)
+    assert n * (n + 1) // 2 > 2**21 // d
+    scores = score_matrix(reference, data)
+    A = reference.gram(data.X) + reference.hyperparameters.noise * np.eye(n)
+    alpha = np.linalg.solve(A, data.y)
+    M = np.outer(alpha, alpha) - np.linalg.inv(A)
+    K = {i: reference.correlation.between(i, data.X[:, i], data.X[:, i]) for i in (0, 7, 39)}
+    for i, j in combinations(K, 2):
+        assert scores[i, j] == pytest.approx(0.5 * (M * K[i] * K[j]).sum(), rel=1e-8)
+
+
+@pytest.mark.parametrize("d", [2, 3, 6])
+def test_standard_scores_are_finite_and_say_nothing_of_one_variable(d):
+    rng = np.random.default_rng(10)
+    data = Observations(np.column_stack([rng.random((15, 2)), np.zeros((15, d - 2))]), rng.normal(size=15))
+    domains = (None, None, *[np.zeros(1)] * (d - 2))  # of many pairs that cannot matter, most scores are equal
+    standard = standard_scores(singletons(rng, ("matern52",) * d, domains), data)
+    assert np.isfinite(standard).all()
+    assert (standard.diagonal() == 0).all()
+    scores = pair_scores([standard], [(0, 1)])
+    assert sum(scores.probability(pair) for pair in combinations(range(d), 2)) == pytest.approx(1)
+    assert scores.probability((0, 1)) >= 0.5
+
+
+# --- the law of the chain --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("informed", [False, True], ids=["blind", "informed"])
+@pytest.mark.parametrize(("dim", "largest"), [(3, 3), (4, 2)])
+def test_visits_match_the_enumerated_posterior_of_the_evidence(dim, largest, informed):
+    """Hotelling's T² of visit frequencies − posterior, over up to 9 groups of states of like probability.
+
+    Its covariance is that of the means of 50 batches, each many autocorrelation times long, which are as good as
+    independent and normal: the chance of a false alarm is about FALSE_ALARM.
+    """
+    rng = np.random.default_rng(11)
+    n = 20
+    X = rng.random((n, dim))
+    y = X[:, 0] + np.sin(6 * X[:, 0]) * np.cos(3 * X[:, 1]) + 0.7 * rng.normal(size=n)
+    data = Observations(X, (y - y.mean()) / y.std())
+    reference = singletons(rng, ("matern52",) * dim, (None,) * dim, noise=0.3)
+    scopes = [scope for size in range(2, largest + 1) for scope in combinations(range(dim), size)]
+    states = [frozenset(scope for k, scope in enumerate(scopes) if mask >> k & 1) for mask in range(2 ** len(scopes))]
+    prior = GraphPrior(dim, max_factor_size=largest, expected=2.0, size_cost=0.3)
+    log_posterior = np.array(
+        [
+            prior.log_density(state) + whole(reference, dict.fromkeys(state, Fixed.variance)).log_evidence(data)
+            for state in states
+        ]
+    )
+    posterior = np.exp(log_posterior - logsumexp(log_posterior))
+    assert posterior.max() < 0.5  # else the test says little
+    scores = pair_scores([standard_scores(reference, data)]) if informed else PairScores.uniform(dim)
+
+    target = Fixed(reference, data, rng)
+    sampler = GraphSampler(prior, scores=scores)
+    batches, each = 50, 400
+    _, trace = sampler.run(rng, sampler.init(states[-1], target), target, batches * each)
+    number = {state: k for k, state in enumerate(states)}
+    visits = np.array([number[sample] for sample in trace.samples]).reshape(batches, each)
+
+    order = np.random.default_rng(0).permutation(len(states))
+    label = np.empty(len(states), dtype=int)
+    groups = 9
+    label[order] = np.minimum(groups * (np.cumsum(posterior[order]) - posterior[order] / 2), groups - 1).astype(int)
+    _, label = np.unique(label, return_inverse=True)
+    groups = label.max() + 1
+    expected = np.bincount(label, posterior)
+    frequencies = np.array([np.bincount(label[batch], minlength=groups) / each for batch in visits])
+    off = (frequencies.mean(axis=0) - expected)[:-1]
+    T2 = batches * off @ np.linalg.solve(np.cov(frequencies[:, :-1].T), off)
+    p = groups - 1
+    assert T2 * (batches - p) / (p * (batches - 1)) < f.isf(FALSE_ALARM, p, batches - p)
+
+
+def test_without_data_variances_and_noise_follow_their_priors():
+    """Structure moves and random walks together leave the joint prior as it is (thinned; Kolmogorov and Smirnov)."""
+    rng = np.random.default_rng(12)
+    data = Observations(rng.random((1, 4)), np.zeros(1))
+    target = Flat(singletons(rng, ("matern52",) * 4, (None,) * 4), data, rng)
+    sampler = GraphSampler(GraphPrior(4, expected=3.0, size_cost=0.3))
+    state = sampler.init([(0, 1)], target)
+    variances, noises = [], []
+    for sweep in range(15_000):
+        state, _ = sampler.step(rng, state, target)
+        state = target.resample(state, rng, noise=True)
+        if sweep % 50 == 49:
+            variances += state.payload.variances.values()
+        if sweep % 150 == 149:
+            noises.append(state.payload.noise)
+    assert len(variances) > 300
+    assert kstest(variances, lognorm(VARIANCE_SPREAD, scale=VARIANCE_MEDIAN).cdf).pvalue > FALSE_ALARM
+    low, high = np.log(np.array([NOISE_LEAST, 1.0]) / NOISE_MEDIAN) / NOISE_SPREAD
+    law = truncnorm(low, high, loc=np.log(NOISE_MEDIAN), scale=NOISE_SPREAD)
+    assert kstest(np.log(noises), law.cdf).pvalue > FALSE_ALARM
+
+
+def test_walks_on_variances_follow_their_posterior():
+    """One interaction that stays: its variance against the density on a grid."""
+    rng = np.random.default_rng(13)
+    data = draw_data(rng, (None, None), 15)
+    reference = singletons(rng, ("matern52", "matern52"), (None, None), noise=0.5)
+    target = EvidenceTarget(reference, data, rng)
+    logs = np.linspace(-8, 8, 400) + np.log(VARIANCE_MEDIAN)
+    density = [target.with_variances({(0, 1): s})[0] for s in np.exp(logs)]
+    density -= 0.5 * ((logs - np.log(VARIANCE_MEDIAN)) / VARIANCE_SPREAD) ** 2
+    cumulative = np.cumsum(np.exp(density - density.max()))
+    sampler = GraphSampler(GraphPrior(2))
+    state = sampler.init([(0, 1)], target)
+    drawn = []
+    for step in range(15_000):
+        state = target.resample(state, rng, noise=False)
+        if step % 50 == 49:
+            drawn.append(np.log(state.payload.variances[0, 1]))
+    edges = logs + (logs[1] - logs[0]) / 2
+    assert kstest(drawn, lambda x: np.interp(x, edges, cumulative / cumulative[-1])).pvalue > FALSE_ALARM
