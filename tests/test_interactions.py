@@ -11,7 +11,7 @@ import pytest
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters
-from dechbo.interactions import sobol_shares
+from dechbo.interaction import sobol_shares
 from dechbo.observations import Observations
 from dechbo.structure.learner import Effort
 

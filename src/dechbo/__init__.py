@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dechbo.analysis import interactions
     from dechbo.errors import DechboError
     from dechbo.graph import FactorGraph
     from dechbo.loop import minimize
@@ -28,6 +29,7 @@ _HOMES = {
     "MaxSum": "maxsum",
     "Optimizer": "optimizer",
     "Space": "space",
+    "interactions": "analysis",
     "minimize": "loop",
 }
 
@@ -43,6 +45,7 @@ __all__ = [
     "Optimizer",
     "Space",
     "__version__",
+    "interactions",
     "minimize",
 ]
 

@@ -22,7 +22,7 @@ from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExha
 from dechbo.gp import Ensemble, Surrogate
 from dechbo.graph import FactorGraph
 from dechbo.history import History, same_places
-from dechbo.interactions import Interaction, interactions_of
+from dechbo.interaction import Interaction, interactions_of
 from dechbo.maxsum import Maximizer
 from dechbo.model import REBUILD_EVERY, Model, Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance

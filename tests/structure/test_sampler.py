@@ -252,7 +252,7 @@ def test_step_and_run_agree_and_the_counts_add_up():
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_small_problems_run(dim):
-    sampler = GraphSampler(GraphPrior(dim))
+    sampler = GraphSampler(GraphPrior(dim, expected=1.0))
     _, trace = sampler.run(np.random.default_rng(0), sampler.init([], lambda _: 0.0), lambda _: 0.0, 2000)
     assert len(trace.visits) == {1: 1, 2: 2, 3: 16}[dim]
     assert dim > 1 or all(counts.proposed == 0 for counts in trace.moves.values())

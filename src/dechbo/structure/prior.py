@@ -39,7 +39,7 @@ class GraphPrior:
 
     dim: int
     max_factor_size: int = 3
-    expected: float = 1.0
+    expected: float = 0.3
     size_cost: float = 1.0
 
     def __post_init__(self) -> None:

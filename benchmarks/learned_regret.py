@@ -1,0 +1,110 @@
+"""What a learned graph does for the regret: the same runs with the true graph, a learned one and random trees.
+
+    python benchmarks/learned_regret.py                 # d = 20, 10 seeds, 100 evaluations
+    python benchmarks/learned_regret.py --seeds 3
+
+Functions as in graph_recovery.py, without noise, to be maximised. The regret is taken to the best value that any method
+found and that coordinate ascent from there reached on the true function, in standard deviations of the function over
+random points. Every finished run is appended to the record at once, and a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize
+
+from dechbo import FactorGraph, Float, Optimizer, Space
+from graph_recovery import random_scopes
+
+RECORD = Path(__file__).parent / "results" / "learned_regret.jsonl"
+METHODS = ("true", "learned", "random")
+
+
+class Function:
+    """A sum of products of waves over known scopes, of standard deviation 1 over the cube."""
+
+    def __init__(self, dim: int, seed: int) -> None:
+        rng = np.random.default_rng([seed, dim, 7])
+        self.dim = dim
+        self.scopes = [(i,) for i in range(dim)] + random_scopes(rng, dim)
+        self.waves = [[(1 + 2.5 * rng.random(), 0.5 * rng.random()) for _ in scope] for scope in self.scopes]
+        probes = rng.random((2000, dim))
+        parts = self._parts(probes)
+        self.weights = (0.5 + rng.random(len(self.scopes))) / parts.std(axis=0)
+        self.weights /= (parts @ self.weights).std()
+
+    def _parts(self, X: np.ndarray) -> np.ndarray:
+        return np.stack(
+            [
+                np.prod([np.sin(w * (X[:, i] - 0.5) + p) for (w, p), i in zip(waves, scope, strict=True)], axis=0)
+                for waves, scope in zip(self.waves, self.scopes, strict=True)
+            ],
+            axis=1,
+        )
+
+    def __call__(self, x: np.ndarray) -> float:
+        return float((self._parts(x[None]) @ self.weights)[0])
+
+
+def run(method: str, function: Function, seed: int, evaluations: int) -> dict[str, object]:
+    space = Space({f"x{i}": Float(0, 1) for i in range(function.dim)})
+    graph = FactorGraph(function.dim, tuple(function.scopes)) if method == "true" else method
+    optimizer = Optimizer(space, graph=graph, seed=seed, direction="maximize", noise=0)
+    start = time.perf_counter()
+    for _ in range(evaluations):
+        params = optimizer.ask()
+        optimizer.tell(params, function(np.array(list(params.values()))))
+    best = np.array(list(optimizer.best.params.values()))
+    bounds = [(0, 1)] * function.dim
+    reached = minimize(lambda x: -function(x), best, bounds=bounds)
+    return {
+        "best": optimizer.best.value,
+        "ceiling": max(optimizer.best.value, -float(reached.fun)),
+        "seconds": round(time.perf_counter() - start, 1),
+    }
+
+
+def summary(rows: list[dict]) -> str:
+    ceilings: dict[tuple[int, int], float] = {}
+    for row in rows:
+        key = (row["dim"], row["seed"])
+        ceilings[key] = max(ceilings.get(key, -np.inf), row["ceiling"])
+    lines = ["| graph | runs | mean final regret | standard error | seconds a run |", "|---|---|---|---|---|"]
+    for method in METHODS:
+        of = [row for row in rows if row["method"] == method]
+        if of:
+            regrets = np.array([ceilings[row["dim"], row["seed"]] - row["best"] for row in of])
+            error = regrets.std(ddof=1) / np.sqrt(len(of)) if len(of) > 1 else np.nan
+            seconds = np.mean([row["seconds"] for row in of])
+            lines.append(f"| {method} | {len(of)} | {regrets.mean():.4f} | {error:.4f} | {seconds:.0f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dim", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--evaluations", type=int, default=100)
+    parser.add_argument("--record", type=Path, default=RECORD)
+    arguments = parser.parse_args()
+    arguments.record.parent.mkdir(parents=True, exist_ok=True)
+    rows = [json.loads(line) for line in arguments.record.read_text().splitlines()] if arguments.record.exists() else []
+    done = {(row["method"], row["dim"], row["seed"]) for row in rows}
+    for seed, method in itertools.product(range(arguments.seeds), METHODS):
+        if (method, arguments.dim, seed) not in done:
+            found = run(method, Function(arguments.dim, seed), seed, arguments.evaluations)
+            rows.append({"method": method, "dim": arguments.dim, "seed": seed, **found})
+            print(rows[-1], flush=True)
+            with open(arguments.record, "a", encoding="utf-8") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
+    print(summary(rows))
+
+
+if __name__ == "__main__":
+    main()
