@@ -37,6 +37,7 @@ def search(seed: int, **changes) -> Search:
         "pending": np.empty((0, 4)),
         "fixed": {},
         "incumbent": data.X[int(data.y.argmax())],
+        "look_elsewhere": False,
         "is_taken": lambda point: False,
         **changes,
     }
@@ -116,7 +117,9 @@ def test_a_taken_point_gives_way_to_the_best_that_is_free():
     data = Observations(X, rng.standard_normal(12))
     taken = {point.tobytes() for point in X}
     for _ in range(20):
-        task = Search(space, gp, data, 1.0, np.empty((0, 3)), {}, X[0], lambda p: p.tobytes() in taken)
+        task = Search(
+            space, gp, data, 1.0, np.empty((0, 3)), {}, X[0], lambda p: p.tobytes() in taken, look_elsewhere=False
+        )
         suggestion = task.run(LocalEngine(Exact()))
         free = np.array([p for p in everything if p.tobytes() not in taken])
         assert suggestion.polished_value == pytest.approx(task.acquisition.values(free).max(), rel=1e-9)
@@ -130,6 +133,31 @@ def test_a_taken_neighbourhood_of_a_continuous_space_is_left():
     away = search(2, is_taken=lambda p: bool(np.abs(p - first).max() < 1e-3)).run(LocalEngine())
     assert np.abs(away.point - first).max() >= 1e-3
     assert away.polished_value <= task.run(LocalEngine()).polished_value
+
+
+def test_an_exhausted_optimum_is_left_for_another_hill():
+    """Two hills; the lower one is known in all detail, the higher one not at all."""
+    space, graph = Space({"x": Float(0, 1)}), FactorGraph(1, ((0,),))
+    X = np.concatenate([np.linspace(0, 0.45, 91), [1.0]])[:, None]
+    y = np.append(np.exp(-((X[:-1, 0] - 0.3) ** 2) / 0.005), -1.0)
+    data = Observations(X, y)
+    gp = AdditiveGP(graph, Hyperparameters([0.1], [0.05], 1e-6))
+    settings = {"beta": 0.5, "pending": np.empty((0, 1)), "fixed": {}, "incumbent": X[int(y.argmax())]}
+    found = {}
+    for look in (False, True):
+        task = Search(space, gp, data, is_taken=lambda p: False, look_elsewhere=look, **settings)
+        found[look] = task.run(LocalEngine())
+    assert abs(found[False].point[0] - 0.3) < 0.02
+    assert 0.45 < found[True].point[0] < 1.0
+    assert found[True].upper_bound == np.inf
+    assert found[True].polished_value <= found[False].polished_value
+
+
+def test_elsewhere_respects_fixed_and_taken():
+    task = search(5, fixed={1: 0.25, 3: 1.0}, is_taken=lambda p: bool(p[0] < 0.9))
+    point = task._elsewhere(task.incumbent)
+    assert (point[1], point[3]) == (0.25, 1.0)
+    assert point[0] >= 0.9
 
 
 def test_pending_points_push_the_search_away():

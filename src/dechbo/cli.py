@@ -89,9 +89,13 @@ def _display(problem: Problem, optimizer: Optimizer, bests: list[float], evaluat
     if info.graph is None:
         facts.add_row("this point", "from the initial design")
     else:
-        proof = "proven best on its grid" if info.gap == 0 else f"within {info.gap:.2%} of the best on its grid"
+        proof = f"{info.gap:.2e}   (within {info.gap:.2%} of the best on its grid)"
+        if not info.certified:
+            proof = "none: the best on the grid is known already, this point looks elsewhere"
+        elif info.gap == 0:
+            proof = "0   (proven best on its grid)"
         pairs = [" ".join(names[i] for i in scope) for scope in info.graph.scopes if len(scope) > 1]
-        facts.add_row("gap", f"{info.gap:.2e}   ({proof})")
+        facts.add_row("gap", proof)
         facts.add_row("factors", f"{len(info.graph.scopes)}: each parameter alone, and " + ", ".join(pairs))
         facts.add_row("beta", f"{info.beta:.2f}")
         facts.add_row("this ask", f"{1000 * info.seconds:.0f} ms")

@@ -166,7 +166,7 @@ class Optimizer:
         else:
             point, info = self._model_point(taken, fixed)
         params = {**self.space.decode(point), **held}
-        history.ask(params, held, modelled=info.source == "acquisition")
+        history.ask(params, held, modelled=info.source != "initial design")
         self.info = replace(info, seconds=time.perf_counter() - started)
         return dict(params)
 
@@ -214,9 +214,10 @@ class Optimizer:
         suggestion = search.run(self._engine)
         maximum = suggestion.maximum
         deviation = search.acquisition.deviation(suggestion.point)
-        slack = suggestion.upper_bound - suggestion.polished_value
+        slack = suggestion.upper_bound - suggestion.polished_value  # infinite where nothing is certified
+        certified = bool(np.isfinite(maximum.upper_bound))
         info = AskInfo(
-            "acquisition",
+            "acquisition" if certified else "elsewhere",
             0.0,
             graph=gp.graph,
             beta=beta,
@@ -225,7 +226,7 @@ class Optimizer:
             gap=maximum.gap,
             rounds=maximum.rounds,
             converged=maximum.converged,
-            certified=bool(np.isfinite(maximum.upper_bound)),
+            certified=certified,
             polished_value=suggestion.polished_value,
             step_bound=step_bound(beta, deviation, slack) * model.scaling.scale,
             jitter=gp.condition(data).jitter,

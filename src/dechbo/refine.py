@@ -13,15 +13,17 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dechbo.acquisition import AverageAcquisition
+from dechbo.acquisition import AverageAcquisition, JointAcquisition
 from dechbo.engine import Engine
 from dechbo.errors import OptionError, SpaceExhausted
 from dechbo.gp import Surrogate
+from dechbo.gp.ensemble import Posterior, members_of
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Maximum
 from dechbo.observations import Observations
@@ -32,8 +34,18 @@ Array = NDArray[np.float64]
 FINEST, FINEST_PAIR, COARSEST = 65, 33, 5  # candidates of a continuous variable on the base grid
 COARSE = 1 / 12  # a spacing above this may hide a hill between two candidates
 OVERHEAD = 50  # a cell costs about as much as (t + 50)^2 multiply-adds: building and reading it is not free
+WORTHWHILE = 1e-3  # an outcome has to promise this much, in standard deviations of the values, beyond the best mean
+STARTS, ASCENTS = 256, 4  # of the search for a point elsewhere
 RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
 ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
+
+
+class Smooth(Protocol):
+    """An acquisition with a gradient."""
+
+    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
+        """The value at one point, and its slope in every variable."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,7 @@ class Search:
     is_taken: Callable[[Array], bool]
     granularity: Granularity = Granularity()
     recurring: bool = False  # whether the next search will have the same model and so the same base grid
+    look_elsewhere: bool = True  # whether to leave a point of which the model knows that it is no better
 
     def run(self, engine: Engine) -> Suggestion:
         """Base grid, zooms, polish; then the best point that is not taken."""
@@ -101,6 +114,10 @@ class Search:
             maximum = finer
             spacing = spacing / 2
         value, point = self._polished(_chosen(candidates, maximum), maximum, coarse)
+        if self.look_elsewhere and not self._promises(point[None])[0]:  # a local optimum is exhausted
+            point = self._elsewhere(point)
+            value = float(self.acquisition.values(point[None])[0])
+            maximum = replace(maximum, upper_bound=np.inf)
         # a value below the grid's maximum means that better points were taken: what is offered is the point's own value
         offered = replace(maximum, value=min(value, maximum.value))
         return Suggestion(point, offered, value, max(bound, maximum.upper_bound))
@@ -108,7 +125,7 @@ class Search:
     @cached_property
     def acquisition(self) -> AverageAcquisition:
         """phi between the grid points, deviations narrowed by the pending points."""
-        return AverageAcquisition.of(self.gp.condition(self.data).with_pending(self.pending), self.beta)
+        return AverageAcquisition.of(self._posterior, self.beta)
 
     @cached_property
     def _base(self) -> list[Array]:
@@ -160,6 +177,59 @@ class Search:
         free = [pair for pair in reached if not self.is_taken(pair[1])]
         return max(free, key=lambda pair: pair[0]) if free else self._best_untaken(at_grid)
 
+    @cached_property
+    def _posterior(self) -> Posterior:
+        return self.gp.condition(self.data).with_pending(self.pending)
+
+    @cached_property
+    def _to_beat(self) -> float:
+        """The best posterior mean at an observed point, K alpha = y - noise alpha, and a worthwhile step above it."""
+        means, noise = np.zeros(len(self.data)), 0.0
+        for weight, member in members_of(self._posterior):
+            level = member.gp.hyperparameters.noise
+            means += weight * (self.data.y - (level + self.data.noise + member.jitter) * member.alpha[: len(self.data)])
+            noise += weight * level
+        return float(means.max() + WORTHWHILE + 2 * np.sqrt(noise))
+
+    def _promises(self, points: Array) -> NDArray[np.bool_]:
+        """Whether the outcome, two deviations above its mean, may beat the best by more than noise and a trifle."""
+        mean, deviation = self._posterior.joint(points)
+        return np.asarray(mean + 2 * deviation >= self._to_beat)
+
+    def _elsewhere(self, point: Array) -> Array:
+        """The best free point by the joint bound that may beat the best; if none may, the one least known.
+
+        From random starts and from the lines through the incumbent. Nothing is certified about it; if every start is
+        taken, ``point`` stays.
+        """
+        starts = self._starts()
+        mean, deviation = self._posterior.joint(starts)
+        promising = mean + 2 * deviation >= self._to_beat
+        order = np.lexsort([-np.where(promising, mean + np.sqrt(self.beta) * deviation, deviation), ~promising])
+        free = list(itertools.islice((k for k in order if not self.is_taken(starts[k])), ASCENTS))
+        joint = JointAcquisition(self._posterior, self.beta)
+        reached = [
+            ascend(joint, starts[k], self._moving, self.granularity.polish_steps)
+            for k in free
+            if promising[k] and len(self._moving) and self.granularity.polish_steps
+        ]
+        for _, end in sorted(reached, key=lambda pair: -pair[0]):
+            if self._promises(end[None])[0] and not self.is_taken(end):
+                return end
+        return starts[free[0]] if free else point
+
+    def _starts(self) -> Array:
+        """Random points, and points that differ from the incumbent in one coordinate of the base grid."""
+        rng = np.random.default_rng([len(self.data), len(self.pending)])
+        starts = [self.space.from_uniform(u) for u in rng.random((STARTS, self.space.dim))]
+        for i in rng.permutation(self.space.dim)[:STARTS]:
+            for coordinate in self._base[i]:
+                starts.append(self.incumbent.copy())
+                starts[-1][i] = coordinate
+        chosen: Array = np.array(starts)[rng.permutation(len(starts))[: 4 * STARTS]]
+        chosen[:, list(self.fixed)] = list(self.fixed.values())
+        return chosen
+
     def _best_untaken(self, start: Array) -> tuple[float, Array]:
         """The best point of a small finite space that is not taken; elsewhere the best of those met from ``start``."""
         acquisition, parameters = self.acquisition, self.space.parameters
@@ -209,7 +279,7 @@ def base_candidates(
     ]
 
 
-def ascend(acquisition: AverageAcquisition, start: Array, moving: NDArray[np.int64], steps: int) -> tuple[float, Array]:
+def ascend(acquisition: Smooth, start: Array, moving: NDArray[np.int64], steps: int) -> tuple[float, Array]:
     """Gradient ascent of phi in the coordinates ``moving``, within the unit cube; never below the start."""
     point = start.copy()
 

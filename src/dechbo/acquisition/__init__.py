@@ -5,12 +5,14 @@ from dechbo.acquisition.beta import Beta, BetaContext, beta_schedule
 from dechbo.acquisition.cache import TableCache
 from dechbo.acquisition.continuous import Acquisition
 from dechbo.acquisition.grid import ucb_tables
+from dechbo.acquisition.joint import JointAcquisition
 
 __all__ = [
     "Acquisition",
     "AverageAcquisition",
     "Beta",
     "BetaContext",
+    "JointAcquisition",
     "TableCache",
     "average_tables",
     "beta_schedule",

@@ -25,6 +25,7 @@ from dechbo.observations import Observations
 Array = NDArray[np.float64]
 
 CONSTANT = 1.0  # the prior variance of the constant beside centred factors, for standardised values
+MANY, PIECE = 16, 2**22  # joint predictions: from so many points on variable by variable, so many numbers at once
 _JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
 
@@ -223,8 +224,22 @@ class AdditivePosterior:
 
     def _joint_covariances(self, points: Array) -> Array:
         rows = np.empty((len(points), len(self.X)))
-        for row, point in zip(rows, points, strict=True):
-            row[:] = self.covariances(point)[0].sum(axis=0) + self.gp.constant
+        if len(points) < MANY:
+            for row, point in zip(rows, points, strict=True):
+                row[:] = self.covariances(point)[0].sum(axis=0) + self.gp.constant
+            return rows.T
+        graph, between = self.gp.graph, self.gp.correlation.between
+        piece = max(1, PIECE // (graph.dim * len(self.X)))
+        for start in range(0, len(points), piece):
+            at = points[start : start + piece]
+            single = [between(i, at[:, i], self.X[:, i]) for i in range(graph.dim)]
+            total = rows[start : start + piece]
+            total[:] = self.gp.constant
+            for variance, scope in zip(self.gp.hyperparameters.variances, graph.scopes, strict=True):
+                product = variance * single[scope[0]]
+                for i in scope[1:]:
+                    product *= single[i]
+                total += product
         return rows.T
 
     def _moments(self, covariance: Array, prior: Array) -> tuple[Array, Array]:

@@ -1,0 +1,65 @@
+"""The joint upper confidence bound mu(x) + sqrt(beta) sigma(x) of f = sum_I f_I.
+
+It does not split over the factors, but it knows what is known: sum_I sigma_I stays large at observed points, where
+sigma vanishes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from dechbo.gp import AdditivePosterior
+from dechbo.gp.ensemble import Posterior, members_of
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class JointAcquisition:
+    """mu + sqrt(beta) sigma of the whole function, averaged over the members of an ensemble, with its gradient."""
+
+    posterior: Posterior
+    beta: float
+
+    def values(self, points: Array) -> Array:
+        """At ``points`` (n, d)."""
+        total = np.zeros(len(points))
+        for weight, member in members_of(self.posterior):
+            mean, deviation = member.joint(points)
+            total += weight * (mean + np.sqrt(self.beta) * deviation)
+        return total
+
+    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
+        """At one point; the gradient is 0 for categories."""
+        parts = [(weight, *self._member(member, point)) for weight, member in members_of(self.posterior)]
+        return float(sum(w * value for w, value, _ in parts)), np.sum([w * slope for w, _, slope in parts], axis=0)
+
+    def _member(self, posterior: AdditivePosterior, point: Array) -> tuple[float, Array]:
+        gp = posterior.gp
+        rows, values, slopes = posterior.covariances(point)
+        diagonal, diagonal_slopes = gp.correlation.diagonal_slopes(point)
+        changes = np.zeros_like(slopes)  # dk/dx_i, (d, n)
+        prior_changes = np.zeros(len(point))
+        for factors, scopes in gp.graph.by_size:
+            variances = gp.hyperparameters.variances[factors]
+            for axis in range(scopes.shape[1]):
+                others = [scopes[:, j] for j in range(scopes.shape[1]) if j != axis]
+                here = scopes[:, axis]
+                change, prior = variances[:, None] * slopes[here], variances * diagonal_slopes[here]
+                for other in others:
+                    change, prior = change * values[other], prior * diagonal[other]
+                np.add.at(changes, here, change)
+                np.add.at(prior_changes, here, prior)
+        k = rows.sum(axis=0) + gp.constant
+        V = solve_triangular(posterior.L, k, lower=True, check_finite=False)
+        deviation = float(np.sqrt(max(gp.joint_prior_variances(point[None])[0] - V @ V, 0.0)))
+        gradient = changes @ posterior.alpha
+        root = float(np.sqrt(self.beta))
+        if deviation > 1e-9:
+            solved = solve_triangular(posterior.L, V, lower=True, trans=1, check_finite=False)
+            gradient = gradient + root / deviation * (0.5 * prior_changes - changes @ solved)
+        return float(k @ posterior.alpha) + root * deviation, gradient

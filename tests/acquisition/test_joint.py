@@ -1,0 +1,58 @@
+"""The joint bound: what is known is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dechbo.acquisition import JointAcquisition
+from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
+from dechbo.graph import FactorGraph
+from dechbo.observations import Observations
+
+GRAPH = FactorGraph(4, ((0,), (1,), (2,), (3,), (0, 1), (1, 2, 3)))
+KERNELS = ("matern52", "se", "matern52", "categorical")
+DOMAINS = (None, None, None, np.arange(3.0))
+
+
+def model(domains=None, noise: float = 1e-6) -> AdditiveGP:
+    theta = Hyperparameters([0.4, 0.5, 0.3, 1.0], [0.5, 0.4, 0.3, 0.2, 0.6, 0.3], noise)
+    return AdditiveGP(GRAPH, theta, kernel=KERNELS, domains=domains)
+
+
+def points(n: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.random((n, 3)), rng.integers(0, 3, n)])
+
+
+@pytest.mark.parametrize("domains", [None, DOMAINS])
+def test_values_and_gradient(domains):
+    data = Observations(points(25), np.random.default_rng(1).standard_normal(25))
+    surrogates = [model(domains), Ensemble((model(domains), model(domains, 0.1)), (0.3, 0.7))]
+    for surrogate in surrogates:
+        posterior = surrogate.condition(data).with_pending(points(2, 3))
+        joint = JointAcquisition(posterior, 2.0)
+        point = points(1, 4)[0]
+        value, gradient = joint.value_and_gradient(point)
+        assert value == pytest.approx(joint.values(point[None])[0], rel=1e-10)
+        for i in range(3):
+            step = 1e-6 * np.eye(4)[i]
+            difference = (joint.values((point + step)[None]) - joint.values((point - step)[None]))[0] / 2e-6
+            assert gradient[i] == pytest.approx(difference, rel=1e-4, abs=1e-5)
+        assert gradient[3] == 0.0
+
+
+def test_at_observed_points_nothing_is_uncertain():
+    data = Observations(points(20), np.random.default_rng(1).standard_normal(20))
+    posterior = model().condition(data)
+    np.testing.assert_allclose(JointAcquisition(posterior, 4.0).values(data.X), data.y, atol=0.02)
+    assert (sum(posterior.factor(k, data.X[:, scope])[1] for k, scope in enumerate(GRAPH.scopes)) > 0.1).all()
+
+
+def test_many_points_at_once_are_the_same_as_one_by_one():
+    posterior = model(DOMAINS).condition(Observations(points(15), np.arange(15.0)))
+    at = points(40, 5)
+    together = posterior.joint(at)
+    alone = [posterior.joint(point[None]) for point in at]
+    np.testing.assert_allclose(together[0], [m[0] for m, _ in alone], atol=1e-12)
+    np.testing.assert_allclose(together[1], [s[0] for _, s in alone], atol=1e-9)
