@@ -141,7 +141,7 @@ def test_an_exhausted_optimum_is_left_for_another_hill():
     X = np.concatenate([np.linspace(0, 0.45, 91), [1.0]])[:, None]
     y = np.append(np.exp(-((X[:-1, 0] - 0.3) ** 2) / 0.005), -1.0)
     data = Observations(X, y)
-    gp = AdditiveGP(graph, Hyperparameters([0.1], [0.05], 1e-6))
+    gp = AdditiveGP(graph, Hyperparameters([0.1], [0.05], 1e-10))
     settings = {"beta": 0.5, "pending": np.empty((0, 1)), "fixed": {}, "incumbent": X[int(y.argmax())]}
     found = {}
     for look in (False, True):

@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 FINEST, FINEST_PAIR, COARSEST = 65, 33, 5  # candidates of a continuous variable on the base grid
 COARSE = 1 / 12  # a spacing above this may hide a hill between two candidates
 OVERHEAD = 50  # a cell costs about as much as (t + 50)^2 multiply-adds: building and reading it is not free
-WORTHWHILE = 1e-3  # an outcome has to promise this much, in standard deviations of the values, beyond the best mean
+WORTHWHILE = 1e-5  # what a point has to promise, in standard deviations of the values, to be worth an evaluation
 STARTS, ASCENTS = 256, 4  # of the search for a point elsewhere
 RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
 ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
@@ -114,7 +114,7 @@ class Search:
             maximum = finer
             spacing = spacing / 2
         value, point = self._polished(_chosen(candidates, maximum), maximum, coarse)
-        if self.look_elsewhere and not self._promises(point[None])[0]:  # a local optimum is exhausted
+        if self.look_elsewhere and self._promise(point[None])[0] < WORTHWHILE:  # a local optimum is exhausted
             point = self._elsewhere(point)
             value = float(self.acquisition.values(point[None])[0])
             maximum = replace(maximum, upper_bound=np.inf)
@@ -182,19 +182,22 @@ class Search:
         return self.gp.condition(self.data).with_pending(self.pending)
 
     @cached_property
-    def _to_beat(self) -> float:
-        """The best posterior mean at an observed point, K alpha = y - noise alpha, and a worthwhile step above it."""
-        means, noise = np.zeros(len(self.data)), 0.0
+    def _champion(self) -> Array:
+        """The observed point with the best posterior mean, K alpha = y - noise alpha."""
+        means = np.zeros(len(self.data))
         for weight, member in members_of(self._posterior):
-            level = member.gp.hyperparameters.noise
-            means += weight * (self.data.y - (level + self.data.noise + member.jitter) * member.alpha[: len(self.data)])
-            noise += weight * level
-        return float(means.max() + WORTHWHILE + 2 * np.sqrt(noise))
+            noise = member.gp.hyperparameters.noise + self.data.noise + member.jitter
+            means += weight * (self.data.y - noise * member.alpha[: len(self.data)])
+        champion: Array = self.data.X[int(means.argmax())]
+        return champion
 
-    def _promises(self, points: Array) -> NDArray[np.bool_]:
-        """Whether the outcome, two deviations above its mean, may beat the best by more than noise and a trifle."""
-        mean, deviation = self._posterior.joint(points)
-        return np.asarray(mean + 2 * deviation >= self._to_beat)
+    def _promise(self, points: Array) -> Array:
+        """How much ``points`` may gain over the best observed one: mean and two deviations of the difference."""
+        total = np.zeros(len(points))
+        for weight, member in members_of(self._posterior):
+            mean, deviation = member.gain(points, self._champion)
+            total += weight * (mean + 2 * deviation)
+        return total
 
     def _elsewhere(self, point: Array) -> Array:
         """The best free point by the joint bound that may beat the best; if none may, the one least known.
@@ -204,7 +207,7 @@ class Search:
         """
         starts = self._starts()
         mean, deviation = self._posterior.joint(starts)
-        promising = mean + 2 * deviation >= self._to_beat
+        promising = self._promise(starts) >= WORTHWHILE
         order = np.lexsort([-np.where(promising, mean + np.sqrt(self.beta) * deviation, deviation), ~promising])
         free = list(itertools.islice((k for k in order if not self.is_taken(starts[k])), ASCENTS))
         joint = JointAcquisition(self._posterior, self.beta)
@@ -214,7 +217,7 @@ class Search:
             if promising[k] and len(self._moving) and self.granularity.polish_steps
         ]
         for _, end in sorted(reached, key=lambda pair: -pair[0]):
-            if self._promises(end[None])[0] and not self.is_taken(end):
+            if self._promise(end[None])[0] >= WORTHWHILE and not self.is_taken(end):
                 return end
         return starts[free[0]] if free else point
 

@@ -56,3 +56,21 @@ def test_many_points_at_once_are_the_same_as_one_by_one():
     alone = [posterior.joint(point[None]) for point in at]
     np.testing.assert_allclose(together[0], [m[0] for m, _ in alone], atol=1e-12)
     np.testing.assert_allclose(together[1], [s[0] for _, s in alone], atol=1e-9)
+
+
+@pytest.mark.parametrize("domains", [None, DOMAINS])
+def test_the_gain_over_a_point_is_the_difference_of_two_jointly_normal_values(domains):
+    """Oracle: the full posterior covariance matrix, written out."""
+    gp = model(domains, noise=1e-2)
+    data = Observations(points(20), np.random.default_rng(1).standard_normal(20))
+    posterior = gp.condition(data)
+    base, at = data.X[3], points(6, 8)
+    everything = np.vstack([data.X, base, at])
+    K = gp.gram(everything)
+    solved = np.linalg.solve(K[:20, :20] + 1e-2 * np.eye(20), K[:20])
+    mean, covariance = (solved.T @ data.y)[20:], (K - K[:, :20] @ solved)[20:, 20:]
+    found = posterior.gain(at, base)
+    np.testing.assert_allclose(found[0], mean[1:] - mean[0], atol=1e-9)
+    expected = np.diagonal(covariance)[1:] + covariance[0, 0] - 2 * covariance[0, 1:]
+    np.testing.assert_allclose(found[1] ** 2, expected, atol=1e-9)
+    assert posterior.gain(base[None], base)[1][0] < 1e-6
