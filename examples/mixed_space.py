@@ -29,4 +29,4 @@ for k in range(40):
         print(f"{k + 1:3d} evaluations: best {optimizer.best.value:.5f} at {optimizer.best.params}")
 
 mean, deviation = optimizer.predict(optimizer.best.params)
-print(f"the model expects {mean:.4f} ± {deviation:.4f} there; gap of the last suggestion: {optimizer.info.gap:.1e}")
+print(f"the model expects {mean:.4f} ± {deviation:.4f} there; source of the last point: {optimizer.info.source}")

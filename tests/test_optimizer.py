@@ -161,6 +161,20 @@ def test_every_beta_works_on_finite_and_continuous_spaces(beta, space):
     assert optimizer.info.beta > 0
 
 
+def test_an_exhausted_optimum_is_left_unless_a_guarantee_forbids_it():
+    sources = {}
+    for beta in ("practical", "theory-factor"):
+        optimizer = Optimizer(box(1), seed=0, noise=0, beta=beta)
+        run(optimizer, lambda p: (p["x0"] - 0.3) ** 2, 10)
+        sources[beta] = set()
+        for _ in range(15):
+            run(optimizer, lambda p: (p["x0"] - 0.3) ** 2, 1)
+            sources[beta].add(optimizer.info.source)
+    assert "elsewhere" in sources["practical"]
+    assert sources["theory-factor"] == {"acquisition"}
+    assert optimizer.info.certified
+
+
 def test_theory_factor_is_smaller_than_theory():
     betas = []
     for beta in ("theory", "theory-factor"):

@@ -17,6 +17,7 @@ from scipy.stats import qmc
 
 from dechbo import options, runfile
 from dechbo.acquisition import Beta, BetaContext, beta_schedule
+from dechbo.acquisition.beta import GUARANTEED
 from dechbo.engine import Engine, LocalEngine
 from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, shortened
 from dechbo.gp import Ensemble, Surrogate
@@ -210,6 +211,7 @@ class Optimizer:
             partial(self._is_among, taken),
             self.granularity,
             recurring=model.stands_after(index),
+            look_elsewhere=self.beta not in GUARANTEED,
         )
         suggestion = search.run(self._engine)
         maximum = suggestion.maximum

@@ -30,7 +30,8 @@ from dechbo.graph import FactorGraph
 Array = NDArray[np.float64]
 Beta = str | float | Callable[[int], float]
 
-SCHEDULES = ("theory", "theory-factor", "practical")
+GUARANTEED = ("theory", "theory-factor")  # the regret bound speaks of the acquisition's maximiser and of no other point
+SCHEDULES = (*GUARANTEED, "practical")
 
 
 @dataclass(frozen=True, eq=False)
