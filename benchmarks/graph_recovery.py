@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import time
 from pathlib import Path
 
@@ -24,8 +23,9 @@ from dechbo.observations import Observations
 from dechbo.structure import GraphPrior
 from dechbo.structure.learner import Effort, learn
 from dechbo.threads import one_blas_thread
+from records import RESULTS, Record
 
-RECORD = Path(__file__).parent / "results" / "graph_recovery.jsonl"
+RECORD = RESULTS / "graph_recovery.jsonl"
 EFFORT = Effort(chains=2, steps=2000, rounds=8, sweep=20)
 KINDS = ("interactions", "additive", "noise")
 
@@ -72,7 +72,7 @@ def measure(kind: str, dim: int, seed: int) -> dict[str, object]:
     pairs = list(itertools.combinations(range(dim), 2))
     probabilities = np.array([learned.pair_probabilities[pair] for pair in pairs])
     is_true = np.array([pair in true for pair in pairs])
-    row: dict[str, object] = {"kind": kind, "dim": dim, "seed": seed, "seconds": round(seconds, 1)}
+    row: dict[str, object] = {"seconds": round(seconds, 1)}
     row["largest_false"] = round(float(probabilities[~is_true].max()), 4)
     if kind == "interactions":
         row["auc"] = round(area_under_curve(probabilities[is_true], probabilities[~is_true]), 4)
@@ -114,16 +114,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--record", type=Path, default=RECORD)
     arguments = parser.parse_args()
-    arguments.record.parent.mkdir(parents=True, exist_ok=True)
-    rows = [json.loads(line) for line in arguments.record.read_text().splitlines()] if arguments.record.exists() else []
-    done = {(row["kind"], row["dim"], row["seed"]) for row in rows}
+    record = Record(arguments.record, ("kind", "dim", "seed"))
     for dim, seed, kind in itertools.product(arguments.dims, range(arguments.seeds), KINDS):
-        if (kind, dim, seed) not in done:
-            rows.append(measure(kind, dim, seed))
-            print(rows[-1], flush=True)
-            with open(arguments.record, "a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-    print(summary(rows))
+        record.add({"kind": kind, "dim": dim, "seed": seed}, measure)
+    print(summary(record.rows))
 
 
 if __name__ == "__main__":

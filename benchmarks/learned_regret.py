@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,9 @@ from scipy.optimize import minimize
 
 from dechbo import FactorGraph, Float, Optimizer, Space
 from graph_recovery import random_scopes
+from records import RESULTS, Record
 
-RECORD = Path(__file__).parent / "results" / "learned_regret.jsonl"
+RECORD = RESULTS / "learned_regret.jsonl"
 METHODS = ("true", "learned", "random")
 
 
@@ -52,7 +53,8 @@ class Function:
         return float((self._parts(x[None]) @ self.weights)[0])
 
 
-def run(method: str, function: Function, seed: int, evaluations: int) -> dict[str, object]:
+def run(method: str, dim: int, seed: int, evaluations: int) -> dict[str, object]:
+    function = Function(dim, seed)
     space = Space({f"x{i}": Float(0, 1) for i in range(function.dim)})
     graph = FactorGraph(function.dim, tuple(function.scopes)) if method == "true" else method
     optimizer = Optimizer(space, graph=graph, seed=seed, direction="maximize", noise=0)
@@ -93,17 +95,11 @@ def main() -> None:
     parser.add_argument("--evaluations", type=int, default=100)
     parser.add_argument("--record", type=Path, default=RECORD)
     arguments = parser.parse_args()
-    arguments.record.parent.mkdir(parents=True, exist_ok=True)
-    rows = [json.loads(line) for line in arguments.record.read_text().splitlines()] if arguments.record.exists() else []
-    done = {(row["method"], row["dim"], row["seed"]) for row in rows}
+    record = Record(arguments.record, ("method", "dim", "seed"))
     for seed, method in itertools.product(range(arguments.seeds), METHODS):
-        if (method, arguments.dim, seed) not in done:
-            found = run(method, Function(arguments.dim, seed), seed, arguments.evaluations)
-            rows.append({"method": method, "dim": arguments.dim, "seed": seed, **found})
-            print(rows[-1], flush=True)
-            with open(arguments.record, "a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-    print(summary(rows))
+        case = {"method": method, "dim": arguments.dim, "seed": seed}
+        record.add(case, partial(run, evaluations=arguments.evaluations))
+    print(summary(record.rows))
 
 
 if __name__ == "__main__":

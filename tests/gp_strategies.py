@@ -57,6 +57,16 @@ def cases(draw, max_dim=6, max_size=4, max_observations=25, kernels=("matern52",
     return make_case(rng, graph, names, draw(st.integers(1, max_observations)), draw(st.sampled_from([0.3, 0.1, 0.01])))
 
 
+def relabelled(gp: AdditiveGP, random) -> tuple[AdditiveGP, np.ndarray]:
+    """The same model with its variables shuffled, and where each of them was before."""
+    new = list(range(gp.graph.dim))
+    random.shuffle(new)
+    old = np.argsort(new)
+    theta = gp.hyperparameters
+    shuffled = Hyperparameters(theta.lengthscales[old], theta.variances, theta.noise)
+    return AdditiveGP(gp.graph.relabelled(new), shuffled, kernel=[gp.kernels[i] for i in old]), old
+
+
 class OnColumn(Kernel):
     """A scikit-learn kernel applied to one column, which is one-hot encoded if ``categories`` is above 0."""
 

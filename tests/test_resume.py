@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -211,3 +212,36 @@ def test_files_that_are_no_runs_are_refused(tmp_path, text, message):
     with pytest.raises(StudyFileError, match=message):
         Optimizer.load(path)
     assert path.read_text() == text
+
+
+FIRST_AND_LATER = """
+import json
+import os
+from dechbo import FactorGraph, Float, Optimizer, Space
+from dechbo.structure.learner import Effort
+space = Space({f"x{i}": Float(0, 1) for i in range(6)})
+ring = FactorGraph(6, tuple((i, (i + 1) % 6) for i in range(6)))
+asked = []
+for graph in ("learned", ring):
+    optimizer = Optimizer(space, graph=graph, seed=0, effort=Effort(chains=2, steps=100))
+    for _ in range(16):
+        params = optimizer.ask()
+        x = list(params.values())
+        optimizer.tell(params, (x[0] - 0.3) * (x[1] - 0.6) + sum(v * v for v in x[2:]))
+        asked.append(params)
+print(json.dumps(asked))
+"""
+
+
+@pytest.mark.system
+def test_the_first_run_on_a_machine_suggests_what_later_ones_do(tmp_path):
+    """The first compiles the inner loops, later ones load them: arrays then lie elsewhere in memory."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    answers = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", FIRST_AND_LATER], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        answers.append(json.loads(done.stdout))
+    assert answers[0] == answers[1]

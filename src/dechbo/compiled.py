@@ -10,8 +10,10 @@ import numba
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Reassociation lets LLVM vectorise sums and maxima; infinities keep their meaning (forbidden cells are -inf).
-_FAST = {"reassoc", "nsz", "contract", "arcp", "nnan"}
+# These two let LLVM vectorise maxima. Nothing that lets it reorder or fuse sums: whether a loop runs as vector code may
+# depend on where arrays lie in memory, and suggestions have to be the same in every process. Infinities keep their
+# meaning (forbidden cells are -inf).
+_FAST = {"nsz", "nnan"}
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:

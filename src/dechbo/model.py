@@ -107,8 +107,7 @@ class Recipe:
         )
         # chains need smooth functions to tell interactions from noise; the search may need rough ones: fitted anew
         members = tuple(
-            fit(member.graph, data, kernel=self.kernels, domains=self.domains, noise=noise)
-            for member in learned.members
+            fit(graph, data, kernel=self.kernels, domains=self.domains, noise=noise) for graph in learned.graphs
         )
         return Ensemble(members, tuple(learned.weights.tolist())), learned
 

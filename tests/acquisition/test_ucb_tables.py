@@ -9,7 +9,7 @@ from dechbo.acquisition import ucb_tables
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
 from dechbo.observations import Observations
-from gp_strategies import CATEGORIES, cases, dense_moments, factor_kernel, summed_kernel
+from gp_strategies import CATEGORIES, cases, dense_moments, factor_kernel, relabelled, summed_kernel
 
 
 def grids(case, sizes):
@@ -78,15 +78,8 @@ def test_cells_equal_the_dense_formula(problem):
 def test_relabelling_commutes(problem, random):
     """DESIGN §5.7."""
     case, candidates = problem
-    gp, data, theta = case.gp, case.data, case.gp.hyperparameters
-    new = list(range(gp.graph.dim))
-    random.shuffle(new)
-    old = np.argsort(new)
-    other = AdditiveGP(
-        gp.graph.relabelled(new),
-        Hyperparameters(theta.lengthscales[old], theta.variances, theta.noise),
-        kernel=[gp.kernels[i] for i in old],
-    )
+    gp, data = case.gp, case.data
+    other, old = relabelled(gp, random)
     there = ucb_tables(
         other.condition(Observations(data.X[:, old], data.y, data.noise)), [candidates[i] for i in old], 2.0
     )

@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
 from dechbo.observations import Observations
-from gp_strategies import cases, dense_regressor, make_case, summed_kernel
+from gp_strategies import cases, dense_regressor, make_case, relabelled, summed_kernel
 
 
 @settings(max_examples=50, deadline=None)
@@ -83,16 +83,9 @@ def test_gradient_where_categories_share_nothing():
 @given(cases(max_size=5), st.randoms(use_true_random=False))
 def test_relabelling_commutes(case, random):
     """DESIGN §5.7."""
-    gp, data, theta = case.gp, case.data, case.gp.hyperparameters
+    gp, data = case.gp, case.data
     d = gp.graph.dim
-    new = list(range(d))
-    random.shuffle(new)
-    old = np.argsort(new)
-    other = AdditiveGP(
-        gp.graph.relabelled(new),
-        Hyperparameters(theta.lengthscales[old], theta.variances, theta.noise),
-        kernel=[gp.kernels[i] for i in old],
-    )
+    other, old = relabelled(gp, random)
     value, gradient = gp.log_evidence_gradient(data)
     there, slopes = other.log_evidence_gradient(Observations(data.X[:, old], data.y, data.noise))
     assert there == pytest.approx(value, rel=1e-10)

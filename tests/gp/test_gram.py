@@ -3,12 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.gp.correlation import Correlation
 from dechbo.gp.gram import contraction, gram
 from dechbo.gp.kernels import correlations, kernel_codes
 from dechbo.graph import FactorGraph
-from gp_strategies import cases, summed_kernel
+from gp_strategies import cases, relabelled, summed_kernel
 
 LOOPY = FactorGraph(5, ((0,), (3, 1), (0, 2, 4), (4, 3, 2, 1), (0, 1, 2, 3, 4)))
 
@@ -78,13 +77,5 @@ def test_one_variable_may_overflow_while_others_do_not():
 @given(cases(max_size=5), st.randoms(use_true_random=False))
 def test_relabelling_commutes(case, random):
     gp = case.gp
-    new = list(range(gp.graph.dim))
-    random.shuffle(new)
-    old = np.argsort(new)
-    theta = gp.hyperparameters
-    other = AdditiveGP(
-        gp.graph.relabelled(new),
-        Hyperparameters(theta.lengthscales[old], theta.variances, theta.noise),
-        kernel=[gp.kernels[i] for i in old],
-    )
+    other, old = relabelled(gp, random)
     np.testing.assert_allclose(other.gram(case.data.X[:, old]), gp.gram(case.data.X), rtol=1e-10)

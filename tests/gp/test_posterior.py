@@ -10,7 +10,16 @@ from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
 from dechbo.observations import Observations
-from gp_strategies import cases, dense_moments, dense_regressor, draw_factor, factor_kernel, make_case, summed_kernel
+from gp_strategies import (
+    cases,
+    dense_moments,
+    dense_regressor,
+    draw_factor,
+    factor_kernel,
+    make_case,
+    relabelled,
+    summed_kernel,
+)
 
 GRAPH = FactorGraph(3, ((0,), (0, 1), (1, 2)))
 
@@ -64,15 +73,9 @@ def test_factor_posterior_equals_equation_1(case):
 @given(cases(), st.randoms(use_true_random=False))
 def test_relabelling_commutes(case, random):
     """DESIGN §5.7."""
-    gp, data, theta = case.gp, case.data, case.gp.hyperparameters
-    new = list(range(gp.graph.dim))
-    random.shuffle(new)
-    old = np.argsort(new)
-    other = AdditiveGP(
-        gp.graph.relabelled(new),
-        Hyperparameters(theta.lengthscales[old], theta.variances, theta.noise),
-        kernel=[gp.kernels[i] for i in old],
-    ).condition(Observations(data.X[:, old], data.y, data.noise))
+    gp, data = case.gp, case.data
+    shuffled, old = relabelled(gp, random)
+    other = shuffled.condition(Observations(data.X[:, old], data.y, data.noise))
     posterior, points = gp.condition(data), case.points(4)
     np.testing.assert_allclose(other.joint(points[:, old]), posterior.joint(points), rtol=1e-10, atol=1e-11)
     for k, scope in enumerate(gp.graph.scopes):

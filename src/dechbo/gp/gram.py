@@ -29,7 +29,7 @@ def gram(graph: FactorGraph, pairs: Pairs, variances: Array) -> Array:
 def contraction(graph: FactorGraph, pairs: Pairs, variances: Array, M: Array) -> tuple[Array, Array]:
     """sum M o dK / 2 for a symmetric M: in every log lengthscale (d,) and every variance (|U|,)."""
     by_length, by_variance = _contract(pairs, graph.starts, graph.members, variances, np.ascontiguousarray(M))
-    return by_length, by_variance.sum(axis=1)
+    return by_length.sum(axis=1), by_variance.sum(axis=1)
 
 
 @compiled
@@ -147,7 +147,7 @@ def _contract(pairs: Pairs, starts: Ints, members: Ints, variances: Array, M: Ar
     others = np.empty((d, BLOCK))  # per variable i: sum over factors with i of M s_I prod_{j != i} k_j
     m = np.empty(BLOCK)
     product = np.empty(BLOCK)
-    by_length = np.zeros(d)
+    by_length = np.zeros((d, BLOCK))  # summed over the block at the end, in one order
     by_variance = np.zeros((len(variances), BLOCK))
     for start in range(0, n, BLOCK):
         width = _gather(pairs, start, block)
@@ -200,8 +200,6 @@ def _contract(pairs: Pairs, starts: Ints, members: Ints, variances: Array, M: Ar
                     for b in range(BLOCK):
                         by_variance[f, b] += product[b] * k[members[first + size - 1], b]
             for i in range(d):
-                part = 0.0
                 for b in range(BLOCK):
-                    part += others[i, b] * dk[i, b]
-                by_length[i] += part
+                    by_length[i, b] += others[i, b] * dk[i, b]
     return by_length, by_variance

@@ -58,8 +58,8 @@ class Learned:
     samples: tuple[Interactions, ...]
     pair_probabilities: Array  # (d, d)
     scope_probabilities: dict[Scope, float]
-    members: tuple[AdditiveGP, ...]  # distinct sampled graphs, fitted
-    weights: Array  # of the members, summing to 1
+    graphs: tuple[FactorGraph, ...]  # distinct graphs among a few samples, for the acquisition to average
+    weights: Array  # of these graphs, summing to 1
     convergence: Convergence | None  # None where there was nothing to learn
 
 
@@ -84,12 +84,12 @@ def learn(
     if prior.largest > 1:
         traces = _chains(prior, reference, data, rng, effort, options, informed)
     drawn = [sample for trace in traces for sample in trace.samples] or [frozenset()]
-    members, weights = _members(drawn, data, reference, samples, options)
+    graphs, weights = _few_graphs(drawn, data.dim, samples)
     return Learned(
         tuple(drawn),
         pair_probabilities(data.dim, drawn),
         _scope_probabilities(drawn),
-        members,
+        graphs,
         weights,
         diagnose(traces) if traces else None,
     )
@@ -203,21 +203,11 @@ def _split(gp: AdditiveGP) -> tuple[AdditiveGP, dict[Scope, float]]:
     return singles, dict(zip(gp.graph.scopes[d:], theta.variances[d:].tolist(), strict=True))
 
 
-def _members(
-    drawn: Sequence[Interactions], data: Observations, reference: AdditiveGP, samples: int, options: dict[str, Any]
-) -> tuple[tuple[AdditiveGP, ...], Array]:
-    """``samples`` draws evenly spaced over all chains; equal graphs are fitted once and weigh more."""
+def _few_graphs(drawn: Sequence[Interactions], dim: int, samples: int) -> tuple[tuple[FactorGraph, ...], Array]:
+    """``samples`` draws evenly spaced over all chains; equal graphs come once and weigh more."""
     at = np.linspace(0, len(drawn) - 1, samples).round().astype(np.int64)
     counts = Counter(drawn[k] for k in at)
-    theta = reference.hyperparameters
-    fitted = []
-    for interactions in counts:
-        graph = graph_of(data.dim, interactions)
-        start = Hyperparameters(
-            theta.lengthscales, np.concatenate([theta.variances, np.full(len(interactions), 0.1)]), theta.noise
-        )
-        fitted.append(fit(graph, data, start=start, iterations=30, **options))
-    return tuple(fitted), np.array(list(counts.values())) / samples
+    return tuple(graph_of(dim, interactions) for interactions in counts), np.array(list(counts.values())) / samples
 
 
 def _scope_probabilities(drawn: Sequence[Interactions]) -> dict[Scope, float]:
