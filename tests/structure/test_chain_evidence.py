@@ -1,10 +1,9 @@
-"""The chain's target against the evidence of whole models, its scores against differences, its law by enumeration."""
+"""The chain's target against the evidence of whole models, its law by enumeration."""
 
 from itertools import combinations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from scipy.stats import f, kstest, lognorm, truncnorm
 
@@ -20,10 +19,9 @@ from dechbo.structure.evidence import (
     VARIANCE_MEDIAN,
     VARIANCE_SPREAD,
     EvidenceTarget,
-    pair_scores,
-    score_matrix,
-    standard_scores,
+    fitted_variances,
 )
+from dechbo.structure.scores import proposal_law, scores_of
 
 FALSE_ALARM = 1e-4  # chance that a correct chain fails a test of frequencies under a fresh seed; seeds are fixed
 LEVELS = np.array([0.0, 0.3, 0.9, 1.0])
@@ -156,53 +154,32 @@ def test_equal_points_without_noise():
     assert np.isfinite(trace.log_posteriors).all()
 
 
-# --- the scores ------------------------------------------------------------------------------------------------------
+# --- the fit of the variances ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("domains", [None, DOMAINS], ids=["plain", "centred"])
-@pytest.mark.parametrize("present", [{}, {(0, 4): 0.4, (1, 2, 3): 0.2}], ids=["singletons", "interactions"])
-def test_scores_are_the_slopes_of_the_evidence(domains, present):
-    rng = np.random.default_rng(8)
-    data = draw_data(rng, DOMAINS, 20, noisy=True)
-    reference = singletons(rng, KERNELS, domains)
-    scores = score_matrix(whole(reference, present), data)
-    assert_allclose(scores, scores.T, rtol=1e-12)
-    for pair in combinations(range(5), 2):
+@pytest.mark.parametrize("free", [True, False], ids=["free noise", "known noise"])
+def test_fitted_variances_are_where_evidence_and_prior_balance(free):
+    rng = np.random.default_rng(12)
+    data = draw_data(rng, DOMAINS, 40, noisy=True)
+    reference = singletons(rng, KERNELS, DOMAINS)
+    start = {(0, 4): 0.03, (1, 2, 3): 0.03}
+    variances, noise = fitted_variances(reference, data, start, free_noise=free, iterations=100)
+    assert set(variances) == set(start)
+    if not free:
+        assert noise == reference.hyperparameters.noise
 
-        def evidence(s, pair=pair):
-            return whole(reference, {**present, pair: present.get(pair, 0.0) + s}).log_evidence(data)
+    def posterior(changed, level):
+        offs = [np.log(s / VARIANCE_MEDIAN) / VARIANCE_SPREAD for s in changed.values()]
+        offs += [np.log(level / NOISE_MEDIAN) / NOISE_SPREAD] if free else []
+        return whole(reference, changed, level).log_evidence(data) - 0.5 * np.square(offs).sum()
 
-        h = 1e-4  # one-sided, of second order: a variance is at least 0
-        slope = (-3 * evidence(0) + 4 * evidence(h) - evidence(2 * h)) / (2 * h)
-        assert scores[pair] == pytest.approx(slope, rel=1e-4, abs=1e-4)
-
-
-def test_scores_in_pieces():
-    rng = np.random.default_rng(9)
-    d, n = 40, 330  # more pairs of observations than one piece holds
-    data = Observations(rng.random((n, d)), rng.normal(size=n))
-    reference = singletons(rng, ("matern52",) * d, (None,) * d)
-    assert n * (n + 1) // 2 > 2**21 // d
-    scores = score_matrix(reference, data)
-    A = reference.gram(data.X) + reference.hyperparameters.noise * np.eye(n)
-    alpha = np.linalg.solve(A, data.y)
-    M = np.outer(alpha, alpha) - np.linalg.inv(A)
-    K = {i: reference.correlation.between(i, data.X[:, i], data.X[:, i]) for i in (0, 7, 39)}
-    for i, j in combinations(K, 2):
-        assert scores[i, j] == pytest.approx(0.5 * (M * K[i] * K[j]).sum(), rel=1e-8)
-
-
-@pytest.mark.parametrize("d", [2, 3, 6])
-def test_standard_scores_are_finite_and_say_nothing_of_one_variable(d):
-    rng = np.random.default_rng(10)
-    data = Observations(np.column_stack([rng.random((15, 2)), np.zeros((15, d - 2))]), rng.normal(size=15))
-    domains = (None, None, *[np.zeros(1)] * (d - 2))  # of many pairs that cannot matter, most scores are equal
-    standard = standard_scores(singletons(rng, ("matern52",) * d, domains), data)
-    assert np.isfinite(standard).all()
-    assert (standard.diagonal() == 0).all()
-    scores = pair_scores([standard], [(0, 1)])
-    assert sum(scores.probability(pair) for pair in combinations(range(d), 2)) == pytest.approx(1)
-    assert scores.probability((0, 1)) >= 0.5
+    best = posterior(variances, noise)
+    assert best > posterior(start, reference.hyperparameters.noise)
+    for factor in (0.8, 1.25):
+        for scope in variances:
+            assert posterior({**variances, scope: factor * variances[scope]}, noise) < best + 1e-6
+        if free:
+            assert posterior(variances, factor * noise) < best + 1e-6
 
 
 # --- the law of the chain --------------------------------------------------------------------------------------------
@@ -233,7 +210,7 @@ def test_visits_match_the_enumerated_posterior_of_the_evidence(dim, largest, inf
     )
     posterior = np.exp(log_posterior - logsumexp(log_posterior))
     assert posterior.max() < 0.5  # else the test says little
-    scores = pair_scores([standard_scores(reference, data)]) if informed else PairScores.uniform(dim)
+    scores = proposal_law([scores_of(reference, data)]) if informed else PairScores.uniform(dim)
 
     target = Fixed(reference, data, rng)
     sampler = GraphSampler(prior, scores=scores)

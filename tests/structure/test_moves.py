@@ -16,13 +16,21 @@ from dechbo.structure.moves import PARTNER
 FALSE_ALARM = 1e-4  # chance that a correct move fails a chi-square test under a fresh seed; seeds are fixed
 EPSILON = 0.3
 WEIGHTS = {(0, 1): 5.0, (1, 2): 0.5, (2, 3): 1.0, (0, 3): 0.01}  # (0, 2) and (1, 3) have none
+TRIPLES = {(0, 1, 2): 2.0, (0, 2, 3): 0.5}  # half of the triples are drawn by these weights
 
 
 def scores_of(dim, informed):
     if not informed:
         return PairScores.uniform(dim)
     pairs = [pair for pair in WEIGHTS if max(pair) < dim]
-    return PairScores.from_pairs(dim, pairs, [math.log(WEIGHTS[pair]) for pair in pairs], epsilon=EPSILON)
+    triples = {scope: math.log(weight) for scope, weight in triple_law(dim).items()}
+    logs = [math.log(WEIGHTS[pair]) for pair in pairs]
+    return PairScores.from_pairs(dim, pairs, logs, epsilon=EPSILON, triples=triples)
+
+
+def triple_law(dim):
+    possible = {scope: weight for scope, weight in TRIPLES.items() if max(scope) < dim}
+    return {scope: weight / sum(possible.values()) for scope, weight in possible.items()}
 
 
 def variable_law(dim, informed, scope, banned=()):
@@ -52,7 +60,9 @@ def all_choices(dim, largest, informed, current):
         yield "birth", q * {1: 1, 2: 2 / 3}[len(sizes)], (), [set(pair)]
         if len(sizes) == 2:
             for third, g in variable_law(dim, informed, pair).items():
-                yield "birth", q * g / 3, (), [{*pair, third}]
+                yield "birth", q * g / (6 if informed else 3), (), [{*pair, third}]
+    for scope, weight in triple_law(dim).items() if informed and len(sizes) == 2 else ():
+        yield "birth", weight / 6, (), [set(scope)]
     for scope in current:
         yield "death", 1 / n, [set(scope)], () if len(scope) <= 3 else None
         if len(scope) < largest:

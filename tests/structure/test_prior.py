@@ -110,6 +110,7 @@ def laws():
         "blind": PairScores.uniform(6),
         "all pairs": PairScores.from_pairs(6, pairs, sharp),
         "two pairs": PairScores.from_pairs(6, [(4, 1), (2, 1)], [0.0, 2.0], epsilon=0.3),
+        "triples": PairScores.from_pairs(6, pairs, sharp, triples={(0, 1, 2): 0.3, (2, 4, 5): -1.0}),
         "one pair drowns the rest": PairScores.from_pairs(6, pairs, np.where(np.arange(15) == 7, 1e3, 0.0)),
     }
 
@@ -141,12 +142,31 @@ def test_draws_follow_the_stated_law(name):
             drawn[scores.draw_variable(rng, scope, banned)] += 1
         expected = [n * scores.variable_probability(v, scope, banned) for v in allowed]
         assert chisquare(list(drawn.values()), expected).pvalue > FALSE_ALARM
+    counts = dict.fromkeys(combinations(range(6), 3), 0)
+    for _ in range(n):
+        counts[scores.draw_triple(rng)] += 1
+    expected = [n * scores.probability(triple) for triple in counts]
+    assert chisquare(list(counts.values()), expected).pvalue > FALSE_ALARM
 
 
 def test_no_variable_is_left_to_draw():
     rng = np.random.default_rng(0)
     assert PairScores.uniform(2).draw_variable(rng, (0, 1)) is None
     assert PairScores.from_pairs(3, [(0, 1)], [0.0]).draw_variable(rng, (0, 2), (1,)) is None
+
+
+@pytest.mark.parametrize(
+    ("triples", "message"),
+    [
+        ({(0, 1): 0.0}, "three"),
+        ({(0, 2, 1): 0.0}, "sorted"),
+        ({(0, 1, 4): 0.0}, "below 4"),
+        ({(0, 1, 2): math.nan}, "finite"),
+    ],
+)
+def test_bad_triples(triples, message):
+    with pytest.raises(OptionError, match=message):
+        PairScores.from_pairs(4, [(0, 1)], [0.0], triples=triples)
 
 
 def test_the_order_within_and_between_pairs_does_not_matter():

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.gp.centring import Centring, Domain
-from dechbo.gp.kernels import CATEGORICAL, MATERN52, SE, SQRT5, correlation_rows, correlations
+from dechbo.gp.kernels import CATEGORICAL, MATERN52, SQRT5, correlation_rows, correlations
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,6 +50,12 @@ class Correlation:
         """The means over the domains; None for plain kernels."""
         return None if self.domains is None else Centring.of(self.codes, self.lengthscales, self.domains)
 
+    def of_variables(self, chosen: Sequence[int]) -> Correlation:
+        """The kernels of the ``chosen`` variables alone."""
+        at = np.asarray(chosen)
+        domains = None if self.domains is None else [self.domains[i] for i in chosen]
+        return Correlation(self.codes[at], self.lengthscales[at], domains)
+
     def between(self, i: int, a: Array, b: Array) -> Array:
         """k_i(a_p, b_q): (len(a), len(b))."""
         k = correlations(self.codes[i], a, b, self.lengthscales[i])
@@ -57,20 +63,6 @@ class Correlation:
             return k
         k -= np.outer(self.centring.mean(i, a), self.centring.mean(i, b))
         k *= self.centring.inverse[i]
-        return k
-
-    def of_pairs(self, A: Array, B: Array) -> Array:
-        """k_i(A_pi, B_pi) of all variables, point by point: (n, d) for A and B (n, d)."""
-        s = np.abs(A - B)
-        k = s * (SQRT5 / self.lengthscales)
-        k = (1.0 + k + k * k / 3.0) * np.exp(-k)
-        if (se := self.codes == SE).any():
-            k[:, se] = np.exp(-0.5 * (s[:, se] / self.lengthscales[se]) ** 2)
-        if (categorical := self.codes == CATEGORICAL).any():
-            k[:, categorical] = np.where(s[:, categorical] == 0, 1.0, np.exp(-1.0 / self.lengthscales[categorical]))
-        if self.centring is not None:
-            k -= self.centring.means(A)[0] * self.centring.means(B)[0]
-            k *= self.centring.inverse
         return k
 
     def diagonal(self, i: int, a: Array) -> Array:

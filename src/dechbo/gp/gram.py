@@ -26,6 +26,13 @@ def gram(graph: FactorGraph, pairs: Pairs, variances: Array) -> Array:
     return _gram(pairs, graph.starts, graph.members, variances)
 
 
+def pair_rows(pairs: Pairs, first: Ints, second: Ints) -> NDArray[np.float32]:
+    """k_i between observations ``first`` and ``second``, pair by pair, in single precision: (len(first), d)."""
+    rows = np.empty((len(first), pairs.z.shape[1]), dtype=np.float32)
+    _fill_rows(pairs, bool((pairs.modes == 0).all()), first, second, rows)
+    return rows
+
+
 def contraction(graph: FactorGraph, pairs: Pairs, variances: Array, M: Array) -> tuple[Array, Array]:
     """sum M o dK / 2 for a symmetric M: in every log lengthscale (d,) and every variance (|U|,)."""
     by_length, by_variance = _contract(pairs, graph.starts, graph.members, variances, np.ascontiguousarray(M))
@@ -203,3 +210,26 @@ def _contract(pairs: Pairs, starts: Ints, members: Ints, variances: Array, M: Ar
                 for b in range(BLOCK):
                     by_length[i, b] += others[i, b] * dk[i, b]
     return by_length, by_variance
+
+
+@compiled
+def _fill_rows(pairs: Pairs, matern: bool, first: Ints, second: Ints, rows: NDArray[np.float32]) -> None:
+    z, u, w, mean = pairs.z, pairs.u, pairs.w, pairs.mean
+    for r in range(len(first)):
+        p, q = first[r], second[r]
+        if matern:
+            for i in range(z.shape[1]):
+                s = abs(z[p, i] - z[q, i])
+                rows[r, i] = (1.0 + s + s * s * (1.0 / 3.0)) * min(u[p, i] * w[q, i], w[p, i] * u[q, i])
+        else:
+            for i in range(z.shape[1]):
+                s = abs(z[p, i] - z[q, i])
+                if pairs.modes[i] <= 1:
+                    rows[r, i] = (1.0 + s + s * s * (1.0 / 3.0)) * np.exp(-s)
+                elif pairs.modes[i] == 2:
+                    rows[r, i] = np.exp(-0.5 * s * s)
+                else:
+                    rows[r, i] = 1.0 if s == 0.0 else pairs.shared[i]
+        if pairs.centred:
+            for i in range(z.shape[1]):
+                rows[r, i] = (rows[r, i] - mean[p, i] * mean[q, i]) * pairs.inverse[i]

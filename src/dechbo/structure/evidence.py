@@ -1,4 +1,4 @@
-"""The evidence as a target of the chain, and the scores that tell its moves where to look.
+"""The evidence as a target of the chain.
 
 Notation: K = K_0 + sum_{I in U} s_I K_I, with K_0 the constant, the singletons and the noise at fixed hyperparameters,
 and K_I the product of centred one-dimensional kernels. A new interaction draws its variance s_I from its prior, which
@@ -7,21 +7,22 @@ therefore cancels in the Hastings ratio: the chain's state is (U, s).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.optimize import minimize
 
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP
 from dechbo.gp.additive import cholesky
-from dechbo.graph import Scope
+from dechbo.gp.gram import contraction, gram
+from dechbo.graph import FactorGraph, Scope
 from dechbo.observations import Observations
-from dechbo.structure.prior import PairScores
 from dechbo.structure.sampler import State
 
 Array = NDArray[np.float64]
@@ -29,7 +30,6 @@ Array = NDArray[np.float64]
 VARIANCE_MEDIAN, VARIANCE_SPREAD = 0.03, 1.5  # prior of log s_I: normal, for values of standard deviation 1
 NOISE_MEDIAN, NOISE_SPREAD, NOISE_LEAST = 1e-2, 3.0, 1e-6  # prior of the log noise, as in the fit
 _STEP = 0.7  # of the random walks on log s_I and on the log noise
-_SHARPEST = 8.0  # log odds of the best pair against a typical one
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,49 +144,43 @@ def _log_noise_prior(noise: float) -> float:
     return float(-0.5 * (np.log(noise / NOISE_MEDIAN) / NOISE_SPREAD) ** 2)
 
 
-def score_matrix(reference: AdditiveGP, data: Observations) -> Array:
-    """dlog p(y)/ds of every absent pair at s = 0: sum M o K_i o K_j / 2, M = alpha alpha^T - K^-1; (d, d).
+def fitted_variances(
+    singles: AdditiveGP, data: Observations, start: Mapping[Scope, float], *, free_noise: bool, iterations: int = 30
+) -> tuple[dict[Scope, float], float]:
+    """The MAP variances of these interactions, and the noise if it is free; all else stands.
 
-    All pairs of variables in one matrix product over pairs of observations, in pieces that fit in memory.
+    Only the variables that the interactions see are computed again, so the cost hardly depends on d.
     """
-    n, d = data.X.shape
-    L, _ = cholesky(reference.gram(data.X), reference.hyperparameters.noise + data.noise)
-    inverse = solve_triangular(L, np.eye(n), lower=True, check_finite=False)
-    alpha = inverse.T @ (inverse @ data.y)
-    M = np.outer(alpha, alpha) - inverse.T @ inverse
-    first, second = np.tril_indices(n)
-    weights = np.where(first == second, 0.5, 1.0) * M[first, second]
-    scores = np.zeros((d, d))
-    piece = max(1, 2**21 // d)
-    for start in range(0, len(first), piece):
-        p, q = first[start : start + piece], second[start : start + piece]
-        k = reference.correlation.of_pairs(data.X[p], data.X[q])
-        scores += k.T @ (weights[start : start + piece, None] * k)
-    return scores
+    scopes = tuple(sorted(start))
+    seen = sorted({i for scope in scopes for i in scope})
+    at = {i: k for k, i in enumerate(seen)}
+    graph = FactorGraph.covering(len(seen), tuple(tuple(at[i] for i in scope) for scope in scopes))
+    correlation = singles.correlation.of_variables(seen)
+    pairs = correlation.pairs(data.X[:, seen])
+    rest = singles.gram(data.X)
+    level = singles.hyperparameters.noise
+    centre = np.log(np.r_[np.full(len(scopes), VARIANCE_MEDIAN), NOISE_MEDIAN])
+    spread = np.r_[np.full(len(scopes), VARIANCE_SPREAD), NOISE_SPREAD]
 
+    def loss(theta: Array) -> tuple[float, Array]:
+        sizes = np.exp(theta)
+        noise = sizes[-1] if free_noise else level
+        try:
+            L, _ = cholesky(rest + gram(graph, pairs, sizes[:-1]), noise + data.noise)
+        except DataError:  # not factorisable even with jitter: a wall for the line search
+            return 1e10, np.zeros_like(theta)
+        z = solve_triangular(L, data.y, lower=True, check_finite=False)
+        alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
+        inverse, _ = dpotri(L, lower=1)
+        M = np.outer(alpha, alpha) - (inverse + np.tril(inverse, -1).T)
+        slopes = contraction(graph, pairs, sizes[:-1], M)[1]
+        slopes = sizes * np.append(slopes, 0.5 * np.trace(M) if free_noise else 0.0)
+        off = (theta - centre) / spread
+        evidence = -0.5 * float(z @ z) - float(np.log(np.diagonal(L)).sum())
+        return 0.5 * float(off @ off) - evidence, off / spread - slopes
 
-def standard_scores(model: AdditiveGP, data: Observations) -> Array:
-    """The scores of all pairs in robust standard deviations from their median, (d, d)."""
-    scores = score_matrix(model, data)
-    off = scores[np.triu_indices(data.dim, 1)]
-    centre = np.median(off)
-    np.fill_diagonal(scores, centre)  # no pair
-    distances = np.abs(off - centre)
-    # with few pairs, or where most scores are equal, the spread is 0
-    least = max(np.finfo(float).eps * float(distances.max()), np.finfo(float).tiny)
-    answer: Array = (scores - centre) / max(1.4826 * float(np.median(distances)), least)
-    return answer
-
-
-def pair_scores(standard: Sequence[Array], known: Iterable[Scope] = (), *, epsilon: float = 0.2) -> PairScores:
-    """The law by which moves choose pairs: the best of several models' standard scores, cut off where they are large.
-
-    Each model shows what it does not explain: the singletons the strongest interactions, a richer model the next ones.
-    Pairs inside ``known`` scopes, which a richer model explains already, get the full weight. All of it stands while a
-    chain runs, so the Hastings ratio stays simple.
-    """
-    logs = np.clip(np.max(standard, axis=0), 0.0, _SHARPEST)
-    for scope in known:
-        logs[np.ix_(scope, scope)] = _SHARPEST
-    i, j = np.triu_indices(len(logs), 1)
-    return PairScores.from_pairs(len(logs), np.stack([i, j], axis=1), logs[i, j], epsilon=epsilon)
+    theta = np.log(np.r_[[start[scope] for scope in scopes], min(max(level, NOISE_LEAST), 1.0)])
+    bounds = [(np.log(1e-8), np.log(100.0))] * len(scopes) + [(np.log(NOISE_LEAST), 0.0)]
+    found = minimize(loss, theta, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations})
+    sizes = np.exp(found.x)
+    return dict(zip(scopes, sizes[:-1].tolist(), strict=True)), float(sizes[-1]) if free_noise else level

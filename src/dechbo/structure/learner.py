@@ -1,9 +1,9 @@
 """Learning the factor graph: chains over p(U, s | data), with MAP fits of the other hyperparameters in between.
 
 1. A model of singletons is fitted: the reference for scores, and the start of every chain.
-2. A start is found greedily: in each round the pairs that the model at hand misses most are added and all is fitted.
-   A first chain goes on from there; lengthscales, variances and noise are fitted to where it ends (MAP in between, not
-   a draw: declared as such).
+2. A start is found greedily: in each round the pairs and triples that the model at hand misses most are added and all
+   is fitted, until nothing promising is left. A first chain goes on from there; lengthscales, variances and noise are
+   fitted to where it ends (MAP in between, not a draw: declared as such).
 3. Several chains run at those hyperparameters, half of each is discarded, and the rest is the sample: pair
    probabilities, and k graphs for the acquisition to average (Eq. 5).
 """
@@ -26,13 +26,14 @@ from dechbo.gp.centring import Domain
 from dechbo.graph import FactorGraph, Scope
 from dechbo.observations import Observations
 from dechbo.structure.diagnostics import Convergence, diagnose, pair_probabilities
-from dechbo.structure.evidence import EvidenceTarget, pair_scores, standard_scores
+from dechbo.structure.evidence import EvidenceTarget, fitted_variances
 from dechbo.structure.prior import GraphPrior, Interactions, PairScores, graph_of
 from dechbo.structure.sampler import GraphSampler, MoveCounts, State, Trace
+from dechbo.structure.scores import Scores, proposal_law, scores_of
 
 Array = NDArray[np.float64]
 
-_PROMISING = 3.0  # standard scores above this are tried when looking for a start
+_SCORE_WORK, _FIT_WORK = 1.5e11, 5e8  # d^2 t^2 / 2 over all rounds, d t^2 over all steps of a fit in between
 _FIRST_VARIANCE, _NEGLIGIBLE = 0.03, 1e-4  # of an interaction, for values of variance 1
 
 
@@ -42,7 +43,7 @@ class Effort:
 
     chains: int = 2
     steps: int = 600
-    rounds: int = 5  # of the search for a start: the best pairs by score, then a fit
+    rounds: int = 5  # at most, of the search for a start: the best scopes by score, then a fit
     sweep: int = 20  # steps between two updates of the interactions' variances
 
     def __post_init__(self) -> None:
@@ -107,20 +108,26 @@ def _chains(
     """The second halves of ``effort.chains`` chains, at hyperparameters that a first chain settled."""
     seeds = rng.integers(2**63, size=1 + effort.chains)
     free = options["noise"] is None
-    standard = [standard_scores(reference, data)] if informed else []
+    found = [scores_of(reference, data, prior.largest)] if informed else []
     fitted = reference
-    for _ in range(effort.rounds if informed else 0):
-        fitted = _with_best_pairs(fitted, standard[-1], data, options)
-        standard.append(standard_scores(fitted, data))
+    affordable = max(1, int(_SCORE_WORK // (0.5 * data.dim**2 * len(data) ** 2)))
+    for _ in range(min(effort.rounds, affordable) if informed else 0):
+        richer = _with_best_scopes(fitted, found[-1], data, free)
+        if richer is fitted:
+            break
+        fitted = richer
+        found.append(scores_of(fitted, data, prior.largest))
 
     def chain(model: AdditiveGP) -> tuple[Chain, dict[Scope, float]]:
         singles, variances = _split(model)
-        scores = pair_scores(standard, variances) if informed else PairScores.uniform(data.dim)
-        return Chain(GraphSampler(prior, scores=scores), singles, data, free), variances
+        law = proposal_law(found, variances) if informed else PairScores.uniform(data.dim)
+        return Chain(GraphSampler(prior, scores=law), singles, data, free), variances
 
+    if fitted is not reference:
+        fitted = _refitted(fitted, data, options)
     first, variances = chain(fitted)
     end, _ = first.run(seeds[0], variances, effort.steps // 2, effort.sweep)
-    settled = _refitted(end, data, first.singles, options)
+    settled = _refitted(_joined(first.singles, end.payload.variances, end.payload.noise), data, options)
     gain = settled.log_evidence(data) + prior.log_density(end.interactions) - reference.log_evidence(data)
     main, variances = chain(settled if gain > 0 else reference)
     with ThreadPoolExecutor(max(1, min(effort.chains, os.cpu_count() or 1))) as pool:
@@ -128,19 +135,20 @@ def _chains(
         return [_second_half(job.result()[1]) for job in jobs]
 
 
-def _with_best_pairs(gp: AdditiveGP, standard: Array, data: Observations, options: dict[str, Any]) -> AdditiveGP:
-    """The model with the pairs added that it misses most, fitted; those that the fit does not want are dropped."""
-    d = data.dim
-    present = {scope: variance for scope, variance in _split(gp)[1].items() if variance > _NEGLIGIBLE}
-    i, j = np.triu_indices(d, 1)
-    order = np.argsort(-standard[i, j], kind="stable")[: max(3, d // 3)]
-    for k in order[standard[i[order], j[order]] > _PROMISING]:
-        present.setdefault((int(i[k]), int(j[k])), _FIRST_VARIANCE)
-    graph = graph_of(d, present)
-    theta = gp.hyperparameters
-    own = [present[scope] for scope in graph.scopes[d:]]
-    start = Hyperparameters(theta.lengthscales, np.concatenate([theta.variances[:d], own]), theta.noise)
-    return fit(graph, data, start=start, iterations=15, **options)
+def _with_best_scopes(gp: AdditiveGP, scores: Scores, data: Observations, free_noise: bool) -> AdditiveGP:
+    """The model with the scopes added that it misses most; those that the data do not want are dropped.
+
+    Only the variances of the interactions and a free noise are fitted. The model itself where it misses nothing.
+    """
+    singles, before = _split(gp)
+    absent = [scope for _, scope in scores.promising() if scope not in before]
+    if not absent:
+        return gp
+    # so few data cannot tell more than so many interactions
+    few = max(3, min(data.dim // 3, len(data) // 10))
+    tried = {**before, **dict.fromkeys(absent[:few], _FIRST_VARIANCE)}
+    variances, noise = fitted_variances(singles, data, tried, free_noise=free_noise)
+    return _joined(singles, {scope: s for scope, s in variances.items() if s > _NEGLIGIBLE}, noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,13 +194,19 @@ def _second_half(trace: Trace) -> Trace:
     return Trace(trace.samples[half:], trace.log_posteriors[half:], trace.moves)
 
 
-def _refitted(state: State, data: Observations, singles: AdditiveGP, options: dict[str, Any]) -> AdditiveGP:
-    """The MAP hyperparameters for the state's graph, started from where the state stands."""
-    graph = graph_of(data.dim, state.interactions)
+def _refitted(gp: AdditiveGP, data: Observations, options: dict[str, Any]) -> AdditiveGP:
+    """The MAP hyperparameters for the same graph, started from where they stand."""
+    steps = int(np.clip(_FIT_WORK / (data.dim * len(data) ** 2), 5, 15))
+    return fit(gp.graph, data, start=gp.hyperparameters, iterations=steps, **options)
+
+
+def _joined(singles: AdditiveGP, variances: Mapping[Scope, float], noise: float) -> AdditiveGP:
+    """The model of ``singles`` with interactions beside them."""
+    graph = graph_of(singles.graph.dim, variances)
     theta = singles.hyperparameters
-    own = [state.payload.variances[scope] for scope in graph.scopes[data.dim :]]
-    start = Hyperparameters(theta.lengthscales, np.concatenate([theta.variances, own]), state.payload.noise)
-    return fit(graph, data, start=start, iterations=15, **options)
+    own = [variances[scope] for scope in graph.scopes[singles.graph.dim :]]
+    joined = Hyperparameters(theta.lengthscales, np.concatenate([theta.variances, own]), noise)
+    return AdditiveGP(graph, joined, kernel=singles.kernels, domains=singles.domains)
 
 
 def _split(gp: AdditiveGP) -> tuple[AdditiveGP, dict[Scope, float]]:

@@ -144,13 +144,10 @@ class Moves:
     def _birth(self, rng: np.random.Generator, current: ScopeIndex) -> Change | None:
         if not self.birth_sizes:
             return None
-        scope = self.scores.draw_pair(rng)
         if len(self.birth_sizes) > 1 and rng.random() >= self.birth_sizes[2]:
-            third = self.scores.draw_variable(rng, scope)
-            if third is None:
-                return None
-            scope = tuple(sorted((*scope, third)))
-        return (), (scope,)
+            triple = self.scores.draw_triple(rng)
+            return None if triple is None else ((), (triple,))
+        return (), (self.scores.draw_pair(rng),)
 
     def _death(self, rng: np.random.Generator, current: ScopeIndex) -> Change | None:
         scope = _one_of(rng, current.scopes)

@@ -8,10 +8,10 @@ overlap and may be nested, and there is no heredity (a triple needs none of its 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
+from bisect import bisect, bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -90,7 +90,8 @@ class PairScores:
 
     where the allowed variables are those outside S (and not banned); where S has no weight towards them, g is uniform.
     A larger scope is a pair from q that takes further variables from g, in any order:
-    q(S) = Σ_{v in S} q(S − {v}) g(v | S − {v}). Weights are dense: 8 d² bytes. ``uniform`` is the blind law.
+    q(S) = Σ_{v in S} q(S − {v}) g(v | S − {v}). Where ``triples`` have weights of their own, half of the triples are
+    drawn by those: q(S) = (w_S + Σ_v …) / 2. Weights are dense: 8 d² bytes. ``uniform`` is the blind law.
     """
 
     dim: int
@@ -98,6 +99,7 @@ class PairScores:
     weights: NDArray[np.float64] | None  # (d, d), symmetric, each pair's weight; None: uniform
     pairs: NDArray[np.int64]  # (n, 2)
     cumulative: NDArray[np.float64]  # (n,)
+    triples: Mapping[Scope, float] = field(default_factory=dict)  # weights that sum to 1, or none
 
     @classmethod
     def uniform(cls, dim: int) -> PairScores:
@@ -105,8 +107,19 @@ class PairScores:
         return cls(dim, 1.0, None, np.empty((0, 2), dtype=np.int64), np.empty(0))
 
     @classmethod
-    def from_pairs(cls, dim: int, pairs: ArrayLike, log_weights: ArrayLike, *, epsilon: float = 0.2) -> PairScores:
-        """w_ij ∝ exp(log_weights) for the pairs given, 0 for the others; the caller tempers what is too sharp."""
+    def from_pairs(
+        cls,
+        dim: int,
+        pairs: ArrayLike,
+        log_weights: ArrayLike,
+        *,
+        epsilon: float = 0.2,
+        triples: Mapping[Scope, float] | None = None,
+    ) -> PairScores:
+        """w_ij ∝ exp(log_weights) for the pairs given, 0 for the others; the caller tempers what is too sharp.
+
+        ``triples`` are scopes of three variables with their log weights.
+        """
         if not 0 < epsilon <= 1:
             raise OptionError(f"PairScores needs 0 < epsilon <= 1, or some scopes are never proposed, got {epsilon!r}")
         given, logs = np.asarray(pairs), np.asarray(log_weights, dtype=np.float64)
@@ -127,7 +140,8 @@ class PairScores:
         each /= each.sum()
         weights = np.zeros((dim, dim))
         weights[low, high] = weights[high, low] = each
-        return cls(dim, float(epsilon), weights, np.stack([low, high], axis=1).astype(np.int64), np.cumsum(each))
+        ordered = np.stack([low, high], axis=1).astype(np.int64)
+        return cls(dim, float(epsilon), weights, ordered, np.cumsum(each), _normalised(triples or {}, dim))
 
     def draw_pair(self, rng: np.random.Generator) -> Scope:
         """A pair from q."""
@@ -138,6 +152,23 @@ class PairScores:
         at = self.cumulative.searchsorted(rng.random() * self.cumulative[-1], side="right")
         i, j = self.pairs[min(at, len(self.pairs) - 1)].tolist()
         return i, j
+
+    def draw_triple(self, rng: np.random.Generator) -> Scope | None:
+        """A triple from q; None where a pair finds no third variable."""
+        if self.triples and rng.random() < 0.5:
+            return self._named[min(bisect(self._bounds, rng.random()), len(self._named) - 1)]
+        pair = self.draw_pair(rng)
+        third = self.draw_variable(rng, pair)
+        return None if third is None else tuple(sorted((*pair, third)))
+
+    @cached_property
+    def _named(self) -> tuple[Scope, ...]:
+        return tuple(self.triples)
+
+    @cached_property
+    def _bounds(self) -> list[float]:
+        bounds: list[float] = np.cumsum(list(self.triples.values())).tolist()
+        return bounds
 
     def draw_variable(self, rng: np.random.Generator, scope: Scope, banned: Scope = ()) -> int | None:
         """A variable from g(· | scope) that is not in ``banned``; None where there is none."""
@@ -157,7 +188,8 @@ class PairScores:
             blind = 2 * self.epsilon / (self.dim * (self.dim - 1))
             return blind if self.weights is None else blind + (1 - self.epsilon) * float(self.weights[scope])
         rests = [(v, tuple(i for i in scope if i != v)) for v in scope]
-        return sum(self.probability(rest) * self.variable_probability(v, rest) for v, rest in rests)
+        grown = sum(self.probability(rest) * self.variable_probability(v, rest) for v, rest in rests)
+        return 0.5 * (grown + self.triples.get(scope, 0.0)) if len(scope) == 3 and self.triples else grown
 
     def variable_probability(self, variable: int, scope: Scope, banned: Scope = ()) -> float:
         """g(variable | scope), with the variables ``banned`` not allowed."""
@@ -215,6 +247,19 @@ class ScopeIndex:
             for i in scope:
                 holding[i] = tuple(sorted((*holding.get(i, ()), scope)))
         return ScopeIndex(tuple(scopes), self.interactions.difference(removed).union(added), holding)
+
+
+def _normalised(triples: Mapping[Scope, float], dim: int) -> dict[Scope, float]:
+    """Weights that sum to 1, from log weights."""
+    for scope, log in triples.items():
+        if len(scope) != 3 or tuple(sorted(set(scope))) != tuple(scope) or scope[0] < 0 or scope[-1] >= dim:
+            raise OptionError(f"PairScores needs triples of three sorted variables below {dim}, got {scope}")
+        if not math.isfinite(log):
+            raise OptionError(f"PairScores needs finite log weights of triples, got {log!r} for {scope}")
+    top = max(triples.values(), default=0.0)
+    each = {scope: math.exp(log - top) for scope, log in triples.items()}
+    total = sum(each.values())
+    return {scope: weight / total for scope, weight in each.items()}
 
 
 def skipping(position: int, skipped: tuple[int, ...]) -> int:
