@@ -24,6 +24,7 @@ ORDER = [
     "maxsum",
     "engine",
     "structure",
+    "scout",
     "refine",
     "theory",
     "records",

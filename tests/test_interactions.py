@@ -76,7 +76,7 @@ def test_a_run_with_a_learned_graph_resumes_with_the_same_suggestions(tmp_path):
 
 
 def test_the_certificate_and_the_union_graph_are_reported():
-    optimizer = asked(12, graph_samples=2, max_factor_size=2)
+    optimizer = asked(12, graph_samples=2, max_factor_size=2, coupled=False)
     info = optimizer.info
     assert info.graph.max_factor_size <= 2
     assert set(FactorGraph.singletons(4).scopes) <= set(info.graph.scopes)
@@ -102,7 +102,7 @@ def test_shares_are_those_of_the_posterior_mean():
 
 
 def test_other_graphs_have_no_interactions_to_tell():
-    optimizer = Optimizer(SPACE, seed=0)
+    optimizer = Optimizer(SPACE, seed=0, graph="random")
     optimizer.tell({"a": 0.1, "b": 0.1, "c": 1, "d": "p"}, 1.0)
     for question in (optimizer.interactions, optimizer.pair_probabilities):
         with pytest.raises(OptionError, match="learned"):

@@ -85,7 +85,8 @@ def test_it_beats_random_search_on_an_additive_function():
 
 
 def test_the_point_is_never_worse_than_the_grid_and_the_bound_holds():
-    optimizer = Optimizer(box(4), seed=3, graph=FactorGraph(4, ((0, 1), (1, 2), (2, 3), (3, 0))))
+    ring = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (3, 0)))
+    optimizer = Optimizer(box(4), seed=3, graph=ring, maximizer=Exact())  # max-sum may miss the maximum of a ring
     grid = np.array(list(itertools.product(np.linspace(0, 1, 9), repeat=4)))
     for params in (optimizer.ask() for _ in range(16)):
         info = optimizer.info
@@ -363,9 +364,40 @@ def test_an_outlier_far_beyond_the_scale_is_fitted_at_once():
 
 
 def test_a_factor_too_wide_for_one_piece_is_solved_in_parts():
-    optimizer = Optimizer(box(9), graph=FactorGraph(9, (tuple(range(9)),)), seed=0, n_initial=3)
+    optimizer = Optimizer(box(8), graph=FactorGraph(8, (tuple(range(8)),)), seed=0, n_initial=3)
     run(optimizer, bowl, 4)
     assert optimizer.info.source == "acquisition"
+
+
+@pytest.mark.parametrize("dim", [9, 30])
+def test_a_factor_too_large_for_a_table_is_searched_off_the_grid(dim):
+    optimizer = Optimizer(box(dim), graph=FactorGraph(dim, (tuple(range(dim)),)), seed=0, n_initial=5)
+    run(optimizer, bowl, 25)
+    info = optimizer.info
+    assert info.source == "joint bound"
+    assert not info.certified
+    assert info.upper_bound == np.inf
+    assert info.gap == np.inf
+    assert info.step_bound == np.inf
+    values = [e.value for e in optimizer.evaluations]
+    assert min(values[5:]) < min(values[:5])
+
+
+def test_the_joint_bound_may_choose():
+    chosen = {}
+    for choose in ("factors", "joint"):
+        optimizer = Optimizer(box(4), graph=FactorGraph.singletons(4), seed=0, n_initial=5, choose=choose)
+        chosen[choose] = run(optimizer, bowl, 8)
+        assert optimizer.info.source == {"factors": "acquisition", "joint": "joint bound"}[choose]
+    assert chosen["factors"][:5] == chosen["joint"][:5]
+    assert chosen["factors"][5:] != chosen["joint"][5:]
+
+
+def test_the_theorems_betas_never_leave_the_maximiser():
+    optimizer = Optimizer(box(3), graph=FactorGraph.singletons(3), beta="theory", seed=0, n_initial=4, choose="joint")
+    run(optimizer, bowl, 6)
+    assert optimizer.info.source == "acquisition"
+    assert optimizer.info.certified
 
 
 def test_one_parameter():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -88,6 +89,19 @@ class FactorGraph:
     def relabelled(self, new: Sequence[int] | Mapping[int, int]) -> FactorGraph:
         """The same graph with variable i called ``new[i]``; factors and axes keep their order."""
         return FactorGraph(self.dim, tuple(tuple(new[i] for i in scope) for scope in self.scopes))
+
+    def closed(self) -> FactorGraph:
+        """The same graph with every part of a scope a scope too, singletons first.
+
+        Centred kernels are pure interactions: a free function of three variables is a sum over all seven parts.
+        """
+        parts = {
+            tuple(sorted(part))
+            for scope in self.scopes
+            for size in range(1, len(scope) + 1)
+            for part in combinations(scope, size)
+        }
+        return FactorGraph(self.dim, tuple(sorted(parts, key=lambda part: (len(part), part))))
 
     @property
     def max_factor_size(self) -> int:

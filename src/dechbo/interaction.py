@@ -32,16 +32,25 @@ class Interaction:
 
 
 def interactions_of(model: Model, names: Sequence[str]) -> list[Interaction]:
-    """The interactions of a model with a learned graph, the largest share first."""
+    """The interactions of a model with a learned graph, the largest share first.
+
+    Where one factor over all parameters has weight, it is listed too, and holds that part of the variance.
+    """
     if model.learned is None or not isinstance(model.gp, Ensemble):
         raise OptionError('interactions need a learned graph: Optimizer(space, graph="learned")')
     shares: dict[Scope, float] = {}
     for weight, member in zip(model.gp.weights, model.gp.members, strict=True):
-        for scope, share in sobol_shares(member, model.data).items():
+        if member.domains is None and len(member.graph.scopes) > 1:
+            raise OptionError("shares of variance need centred kernels: Optimizer(space, centred=True)")
+        parts = {member.graph.scopes[0]: 1.0} if member.domains is None else sobol_shares(member, model.data)
+        for scope, share in parts.items():
             shares[scope] = shares.get(scope, 0.0) + weight * share
+    probabilities = {scope: (1 - model.coupled) * p for scope, p in model.learned.scope_probabilities.items()}
+    if model.coupled > 0:
+        probabilities[tuple(range(len(names)))] = model.coupled
     found = [
         Interaction(tuple(names[i] for i in scope), probability, shares.get(scope, 0.0))
-        for scope, probability in model.learned.scope_probabilities.items()
+        for scope, probability in probabilities.items()
     ]
     return sorted(found, key=lambda interaction: (-interaction.share, -interaction.probability, interaction.scope))
 

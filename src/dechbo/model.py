@@ -13,9 +13,11 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
 
-from dechbo.gp import AdditiveGP, Ensemble, Surrogate, fit
+from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters, Surrogate, fit
 from dechbo.gp.centring import Domain
+from dechbo.gp.fit import log_prior
 from dechbo.graph import FactorGraph
 from dechbo.observations import Observations, Standardisation
 from dechbo.records import Evaluation
@@ -27,6 +29,9 @@ Array = NDArray[np.float64]
 
 REBUILD_EVERY = 10
 FEW = 64  # discrete parameters with more values are averaged over the interval
+LARGEST_CENTRED = 4  # larger factors keep plain kernels: they have too many parts
+MOST_COUPLED = 200  # variables up to which one factor over all of them is tried
+NEGLIGIBLE = 0.01  # a model with less weight than this is left out
 FAR = 100.0  # a value so many standard deviations away asks for a new fit at once
 
 
@@ -40,6 +45,7 @@ class Model:
     fitted_on: int  # observations at the last fit
     refitted: bool
     learned: Learned | None = None  # what the chains found, where the graph is learned
+    coupled: float = 0.0  # the weight of the model with one factor over all variables
 
     def stands_after(self, index: int) -> bool:
         """Whether the ask after ``index``, with one more observation, will keep these hyperparameters."""
@@ -57,7 +63,7 @@ class Recipe:
     """Everything but the evaluations that determines a model."""
 
     space: Space
-    graph: FactorGraph | str  # "random": a spanning tree for each epoch of ten asks; "learned": sampled from the data
+    graph: FactorGraph | str  # "random": a forest for each ask; "learned": sampled from the data every ten asks
     seed: int
     sign: float
     kernel: str
@@ -65,12 +71,15 @@ class Recipe:
     max_factor_size: int = 3
     graph_samples: int = 3
     effort: Effort | None = None
+    centred: bool = True
+    coupled: bool = True
 
     def advance(self, previous: Model | None, index: int, told: Sequence[Evaluation], points: Sequence[Array]) -> Model:
         """The model of ask ``index``: cold without ``previous``, otherwise refitted only once enough is new.
 
         A warm fit is due when the observations have grown by a twentieth; until then the hyperparameters and the
-        scaling of the values stand, and so does everything computed from them.
+        scaling of the values stand, and so does everything computed from them. A random forest is new for every ask,
+        and takes over what the last one had learned.
         """
         usable = [k for k, evaluation in enumerate(told) if evaluation.value is not None]
         values = np.array([self.sign * float(told[k].value or 0.0) for k in usable])
@@ -81,23 +90,24 @@ class Recipe:
                 farthest = np.abs(previous.scaling.standard(values)).max()
             if farthest < FAR:
                 data = raw.standardised_by(previous.scaling)
-                return replace(previous, data=data, refitted=False)
+                return replace(previous, gp=self._carried(previous.gp, index), data=data, refitted=False)
         scaling = Standardisation.of(values)
         data = raw.standardised_by(scaling)
         level = None if self.noise is None else min(self.noise / scaling.scale / scaling.scale, 1e6)
         if previous is None:
-            gp, learned = self._cold(index, data, level)
-        else:
-            gp, learned = self._warm(previous.gp, data, level), previous.learned
-        return Model(gp, data, scaling, len(data), refitted=True, learned=learned)
+            return self._cold(index, data, level, scaling)
+        warm = self._warm(self._carried(previous.gp, index), data, level)
+        return replace(previous, gp=warm, data=data, scaling=scaling, fitted_on=len(data), refitted=True)
 
-    def _cold(self, index: int, data: Observations, noise: float | None) -> tuple[Surrogate, Learned | None]:
+    def _cold(self, index: int, data: Observations, noise: float | None, scaling: Standardisation) -> Model:
         """A model from the data alone: on a graph that is given or drawn, or on graphs sampled from the data."""
         if self.graph != "learned":
-            return fit(self.graph_at(index), data, kernel=self.kernels, noise=noise), None
+            alone = self._fitted(self.graph_at(index), data, noise)
+            return Model(alone, data, scaling, len(data), refitted=True)
+        prior = GraphPrior(self.space.dim, max_factor_size=self.max_factor_size)
         learned = learn(
             data,
-            GraphPrior(self.space.dim, max_factor_size=self.max_factor_size),
+            prior,
             np.random.default_rng([self.seed, 3, index // REBUILD_EVERY]),
             kernel=self.kernels,
             domains=self.domains,
@@ -106,10 +116,56 @@ class Recipe:
             effort=self.effort,
         )
         # chains need smooth functions to tell interactions from noise; the search may need rough ones: fitted anew
-        members = tuple(
-            fit(graph, data, kernel=self.kernels, domains=self.domains, noise=noise) for graph in learned.graphs
+        graphs = learned.graphs if self.centred else tuple(without_parts(graph) for graph in learned.graphs)
+        members = tuple(self._fitted(graph, data, noise) for graph in graphs)
+        additive = Ensemble(members, tuple(learned.weights.tolist()))
+        gp, weight = self._with_coupled(additive, prior, data, noise)
+        return Model(gp, data, scaling, len(data), refitted=True, learned=learned, coupled=weight)
+
+    def _fitted(self, graph: FactorGraph, data: Observations, noise: float | None) -> AdditiveGP:
+        return fit(graph, data, kernel=self.kernels, domains=self._domains_of(graph), noise=noise)
+
+    def _with_coupled(
+        self, additive: Ensemble, prior: GraphPrior, data: Observations, noise: float | None
+    ) -> tuple[Ensemble, float]:
+        """One factor over all variables beside the small ones, each weighed by evidence and prior; and its weight.
+
+        A model that has next to no weight is left out.
+        """
+        d = self.space.dim
+        if not self.coupled or d <= self.max_factor_size or d > MOST_COUPLED:
+            return additive, 0.0
+        whole = fit(FactorGraph(d, (tuple(range(d)),)), data, kernel=self.kernels, noise=noise)
+        small = logsumexp(
+            [
+                member.log_evidence(data)
+                + log_prior(member)
+                + prior.log_density(scope for scope in member.graph.scopes if len(scope) > 1)
+                for member in additive.members
+            ],
+            b=additive.weights,
         )
-        return Ensemble(members, tuple(learned.weights.tolist())), learned
+        large = whole.log_evidence(data) + log_prior(whole) + prior.log_price(d)
+        weight = float(expit(large - small))
+        if weight < NEGLIGIBLE:
+            return additive, 0.0
+        if weight > 1 - NEGLIGIBLE:
+            return Ensemble((whole,), (1.0,)), 1.0
+        weights = (*(float((1 - weight) * w) for w in additive.weights), weight)
+        return Ensemble((*additive.members, whole), weights), weight
+
+    def _carried(self, gp: Surrogate, index: int) -> Surrogate:
+        """The same model, or where forests are random its hyperparameters on the forest of ask ``index``."""
+        if self.graph != "random" or not isinstance(gp, AdditiveGP):
+            return gp
+        graph = self.graph_at(index)
+        if graph == gp.graph:
+            return gp
+        d, theta = self.space.dim, gp.hyperparameters
+        # what is known of a pair that was not there before is what its predecessors had on average
+        pairs = np.full(len(graph.scopes) - d, theta.variances[d:].mean() if len(theta.variances) > d else 0.0)
+        carried = Hyperparameters(theta.lengthscales, np.concatenate([theta.variances[:d], pairs]), theta.noise)
+        return AdditiveGP(graph, carried, kernel=gp.kernels, domains=gp.domains)
 
     def _warm(self, gp: Surrogate, data: Observations, noise: float | None) -> Surrogate:
         if isinstance(gp, Ensemble):
@@ -125,14 +181,24 @@ class Recipe:
         """What centred kernels average over: the unit interval, or the values of a discrete parameter if few."""
         return [parameter.grid(FEW) if parameter.cardinality <= FEW else None for parameter in self.space.parameters]
 
+    def _domains_of(self, graph: FactorGraph) -> list[Domain] | None:
+        return self.domains if self.centred and graph.max_factor_size <= LARGEST_CENTRED else None
+
     @property
     def kernels(self) -> list[str]:
         """The kernel of each variable."""
         return ["categorical" if flag else self.kernel for flag in self.space.is_categorical]
 
     def graph_at(self, index: int) -> FactorGraph:
-        """The factor graph of ask ``index``."""
+        """The factor graph of ask ``index``; with centred kernels, every part of a factor is a factor too."""
         if isinstance(self.graph, FactorGraph):
-            return self.graph
-        rng = np.random.default_rng([self.seed, 2, index // REBUILD_EVERY])
-        return random_forest(rng, self.space.dim)
+            centred = self.centred and self.graph.max_factor_size <= LARGEST_CENTRED
+            return self.graph.closed() if centred else self.graph
+        return random_forest(np.random.default_rng([self.seed, 2, index]), self.space.dim)
+
+
+def without_parts(graph: FactorGraph) -> FactorGraph:
+    """Only the scopes that are part of no other: a plain kernel covers its parts."""
+    sets = [frozenset(scope) for scope in graph.scopes]
+    kept = (scope for scope, own in zip(graph.scopes, sets, strict=True) if not any(own < other for other in sets))
+    return FactorGraph(graph.dim, tuple(kept))

@@ -27,7 +27,7 @@ from dechbo.interaction import Interaction, interactions_of
 from dechbo.maxsum import Maximizer
 from dechbo.model import REBUILD_EVERY, Model, Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance
-from dechbo.refine import Granularity, Search, base_candidates
+from dechbo.refine import Granularity, Search, base_candidates, grid_graph
 from dechbo.space import Space
 from dechbo.structure.learner import Effort
 from dechbo.theory import RegretReport, average_regret, lipschitz_estimate, regret_bound, step_bound
@@ -92,6 +92,9 @@ class Optimizer:
         max_factor_size: int = 3,
         graph_samples: int = 3,
         effort: Effort | None = None,
+        centred: bool = True,
+        coupled: bool = True,
+        choose: str = "factors",
         maximizer: Maximizer | None = None,
         engine: Engine | None = None,
         granularity: Granularity | None = None,
@@ -123,6 +126,9 @@ class Optimizer:
         self.max_factor_size = options.whole("max_factor_size", max_factor_size, 1)
         self.graph_samples = options.whole("graph_samples", graph_samples, 1)
         self.effort = Effort() if effort is None else effort
+        self.centred = options.flag("centred", centred)
+        self.coupled = options.flag("coupled", coupled)
+        self.choose = options.one_of("choose", choose, ("joint", "factors"))
         self._recipe = Recipe(
             space,
             self.graph,
@@ -133,6 +139,8 @@ class Optimizer:
             self.max_factor_size,
             self.graph_samples,
             self.effort,
+            self.centred,
+            self.coupled,
         )
         # models by (index of an ask, evaluations told by then): of the last ask, and of the last answer between asks
         self._latest: tuple[tuple[int, int], Model] | None = None
@@ -212,6 +220,7 @@ class Optimizer:
             self.granularity,
             recurring=model.stands_after(index),
             look_elsewhere=self.beta not in GUARANTEED,
+            joint=self.choose == "joint" and self.beta not in GUARANTEED,
         )
         suggestion = search.run(self._engine)
         maximum = suggestion.maximum
@@ -219,7 +228,7 @@ class Optimizer:
         slack = suggestion.upper_bound - suggestion.polished_value  # infinite where nothing is certified
         certified = bool(np.isfinite(maximum.upper_bound))
         info = AskInfo(
-            "acquisition" if certified else "elsewhere",
+            suggestion.source,
             0.0,
             graph=gp.graph,
             beta=beta,
@@ -331,10 +340,12 @@ class Optimizer:
     @one_blas_thread
     def pair_probabilities(self) -> Array:
         """How likely each pair of parameters is to act together in some factor, (d, d); needs ``graph="learned"``."""
-        learned = self._answering_model().learned
-        if learned is None:
+        model = self._answering_model()
+        if model.learned is None:
             raise OptionError('pair probabilities need a learned graph: Optimizer(space, graph="learned")')
-        return learned.pair_probabilities.copy()
+        together: Array = model.coupled + (1 - model.coupled) * model.learned.pair_probabilities
+        np.fill_diagonal(together, 0.0)
+        return together
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a JSON file, so that ``Optimizer.load`` goes on with the very same suggestions."""
@@ -447,7 +458,7 @@ class Optimizer:
                 model = advance(model, j, history.told[: asked.told], history.points)
                 if model.stands_after(j):
                     fixed = self._encoded_fixed(dict(asked.fixed))
-                    grid = base_candidates(self.space, model.gp.graph, len(model.data), fixed, self.granularity)
+                    grid = base_candidates(self.space, grid_graph(model.gp), len(model.data), fixed, self.granularity)
                     self._engine.prepare(model.gp, model.data, grid)
         return advance(model, index, history.told, history.points)
 
@@ -461,8 +472,10 @@ class Optimizer:
         return model
 
     def _options(self) -> dict[str, Any]:
-        names = "graph direction seed kernel beta delta noise n_initial max_factor_size graph_samples effort maximizer"
-        chosen = {name: getattr(self, name) for name in [*names.split(), "granularity"]}
+        names = "graph direction seed kernel beta delta noise n_initial max_factor_size graph_samples effort centred"
+        chosen = {
+            name: getattr(self, name) for name in [*names.split(), "coupled", "choose", "maximizer", "granularity"]
+        }
         if type(self._engine) is not LocalEngine:
             chosen["engine"] = options.CUSTOM
         return options.to_json(chosen)

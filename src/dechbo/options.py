@@ -22,7 +22,7 @@ _MAXIMIZERS = {"MaxSum": MaxSum, "Exact": Exact}
 def given_graph(graph: object, space: Space) -> FactorGraph | str:
     """A factor graph over the parameters of ``space``, or the word that says where it comes from."""
     if graph is None:
-        return "random"
+        return "learned"
     if isinstance(graph, str) and graph in ("random", "learned"):
         return graph
     if not isinstance(graph, FactorGraph):
@@ -45,6 +45,13 @@ def whole(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise OptionError(f"{name} is a whole number at least {least}, got {value!r}")
     return int(value)
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise OptionError(f"{name} is True or False, got {value!r}")
+    return bool(value)
 
 
 def probability(name: str, value: object) -> float:

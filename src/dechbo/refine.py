@@ -13,20 +13,19 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
-from dechbo.acquisition import AverageAcquisition, JointAcquisition
+from dechbo.acquisition import AverageAcquisition
 from dechbo.engine import Engine
 from dechbo.errors import OptionError, SpaceExhausted
-from dechbo.gp import Surrogate
-from dechbo.gp.ensemble import Posterior, members_of
+from dechbo.gp import AdditiveGP, Ensemble, Surrogate
+from dechbo.gp.ensemble import Posterior
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Maximum
 from dechbo.observations import Observations
+from dechbo.scout import WORTHWHILE, Scout, ascend
 from dechbo.space import Space
 
 Array = NDArray[np.float64]
@@ -34,18 +33,9 @@ Array = NDArray[np.float64]
 FINEST, FINEST_PAIR, COARSEST = 65, 33, 5  # candidates of a continuous variable on the base grid
 COARSE = 1 / 12  # a spacing above this may hide a hill between two candidates
 OVERHEAD = 50  # a cell costs about as much as (t + 50)^2 multiply-adds: building and reading it is not free
-WORTHWHILE = 1e-5  # what a point has to promise, in standard deviations of the values, to be worth an evaluation
-STARTS, ASCENTS = 256, 4  # of the search for a point elsewhere
+LARGEST_TABLE = 8  # a factor with more variables has no table: the point is then found off the grid
 RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
 ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
-
-
-class Smooth(Protocol):
-    """An acquisition with a gradient."""
-
-    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """The value at one point, and its slope in every variable."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -76,6 +66,7 @@ class Suggestion:
     maximum: Maximum
     polished_value: float
     upper_bound: float  # of the base grid and the final one: rigorous where the base grid holds every value
+    source: str = "acquisition"  # or "joint bound", or "elsewhere"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,20 +84,30 @@ class Search:
     granularity: Granularity = Granularity()
     recurring: bool = False  # whether the next search will have the same model and so the same base grid
     look_elsewhere: bool = True  # whether to leave a point of which the model knows that it is no better
+    joint: bool = False  # whether the joint bound chooses, or the sum of the factors' bounds with its certificate
 
     def run(self, engine: Engine) -> Suggestion:
+        """The maximiser on grids, if the factors can have them; then, if wished, the best by the joint bound."""
+        if self._gridded is None:
+            return self._off_grid(None)
+        on_grid = self._on_grid(engine, self._gridded)
+        if self.joint or self._gridded is not self.gp:
+            return self._off_grid(on_grid)
+        if self.look_elsewhere and self._scout.promise(on_grid.point[None])[0] < WORTHWHILE:
+            return self._elsewhere(on_grid)
+        return on_grid
+
+    def _on_grid(self, engine: Engine, gp: Surrogate) -> Suggestion:
         """Base grid, zooms, polish; then the best point that is not taken."""
         candidates = self._base
-        maximum = engine.suggest(
-            self.gp, self.data, self.beta, candidates, pending=self.pending, recurring=self.recurring
-        )
+        maximum = engine.suggest(gp, self.data, self.beta, candidates, pending=self.pending, recurring=self.recurring)
         spacing = np.array([_spacing(values) for values in candidates])
         bound = maximum.upper_bound
         coarse = bool(spacing[self._moving].max(initial=0.0) > COARSE)
         for _ in range(self.granularity.levels(len(self.data)) if self._zoomable.any() else 0):
             point = _chosen(candidates, maximum)
             candidates = self._zoomed(point, spacing)
-            finer = engine.suggest(self.gp, self.data, self.beta, candidates, pending=self.pending)
+            finer = engine.suggest(gp, self.data, self.beta, candidates, pending=self.pending)
             if finer.value < maximum.value:  # loopy max-sum may miss what the coarser grid had found
                 choice = np.array([np.searchsorted(v, x) for v, x in zip(candidates, point, strict=True)])
                 ceiling = max(finer.upper_bound, maximum.value)
@@ -114,13 +115,54 @@ class Search:
             maximum = finer
             spacing = spacing / 2
         value, point = self._polished(_chosen(candidates, maximum), maximum, coarse)
-        if self.look_elsewhere and self._promise(point[None])[0] < WORTHWHILE:  # a local optimum is exhausted
-            point = self._elsewhere(point)
-            value = float(self.acquisition.values(point[None])[0])
-            maximum = replace(maximum, upper_bound=np.inf)
         # a value below the grid's maximum means that better points were taken: what is offered is the point's own value
         offered = replace(maximum, value=min(value, maximum.value))
         return Suggestion(point, offered, value, max(bound, maximum.upper_bound))
+
+    def _off_grid(self, on_grid: Suggestion | None) -> Suggestion:
+        """The best by the joint bound, from the maximiser on the grids and from strewn starts; nothing is certified."""
+        known = [self.incumbent] if on_grid is None else [on_grid.point]
+        found = self._scout.best(known)
+        if found is None:  # a finite space, nearly all taken
+            return self._rescored(on_grid, self._best_untaken(self.incumbent)[1], "joint bound")
+        chosen = self._rescored(on_grid, found[1], "joint bound")
+        if self.look_elsewhere and self._scout.promise(chosen.point[None])[0] < WORTHWHILE:
+            return self._elsewhere(chosen)
+        return chosen
+
+    def _elsewhere(self, chosen: Suggestion) -> Suggestion:
+        """A local optimum is exhausted: the joint bound says where else to look."""
+        return self._rescored(chosen, self._scout.elsewhere(chosen.point), "elsewhere")
+
+    def _rescored(self, on_grid: Suggestion | None, point: Array, source: str) -> Suggestion:
+        """``point``, which no certificate speaks of."""
+        value = float(self.acquisition.values(point[None])[0])
+        if on_grid is None:
+            choice = np.zeros(self.space.dim, dtype=np.int64)
+            maximum = Maximum(choice, value, np.inf, rounds=0, converged=False, residual=np.inf, mean=value)
+            return Suggestion(point, maximum, value, np.inf, source)
+        offered = replace(on_grid.maximum, value=min(value, on_grid.maximum.value), upper_bound=np.inf)
+        return Suggestion(point, offered, value, np.inf, source)
+
+    @cached_property
+    def _gridded(self) -> Surrogate | None:
+        """What of the model can be put on grids: the members without a factor that is too large; None if none can."""
+        return gridded(self.gp)
+
+    @cached_property
+    def _scout(self) -> Scout:
+        return Scout(
+            self.space,
+            self._posterior,
+            self.data,
+            self.beta,
+            self.fixed,
+            self.incumbent,
+            self._base,
+            np.flatnonzero(self.space.is_continuous & ~np.isin(np.arange(self.space.dim), list(self.fixed))),
+            self.is_taken,
+            self.granularity.polish_steps,
+        )
 
     @cached_property
     def acquisition(self) -> AverageAcquisition:
@@ -129,7 +171,7 @@ class Search:
 
     @cached_property
     def _base(self) -> list[Array]:
-        return base_candidates(self.space, self.gp.graph, len(self.data), self.fixed, self.granularity)
+        return base_candidates(self.space, grid_graph(self.gp), len(self.data), self.fixed, self.granularity)
 
     @cached_property
     def _zoomable(self) -> NDArray[np.bool_]:
@@ -181,58 +223,6 @@ class Search:
     def _posterior(self) -> Posterior:
         return self.gp.condition(self.data).with_pending(self.pending)
 
-    @cached_property
-    def _champion(self) -> Array:
-        """The observed point with the best posterior mean, K alpha = y - noise alpha."""
-        means = np.zeros(len(self.data))
-        for weight, member in members_of(self._posterior):
-            noise = member.gp.hyperparameters.noise + self.data.noise + member.jitter
-            means += weight * (self.data.y - noise * member.alpha[: len(self.data)])
-        champion: Array = self.data.X[int(means.argmax())]
-        return champion
-
-    def _promise(self, points: Array) -> Array:
-        """How much ``points`` may gain over the best observed one: mean and two deviations of the difference."""
-        total = np.zeros(len(points))
-        for weight, member in members_of(self._posterior):
-            mean, deviation = member.gain(points, self._champion)
-            total += weight * (mean + 2 * deviation)
-        return total
-
-    def _elsewhere(self, point: Array) -> Array:
-        """The best free point by the joint bound that may beat the best; if none may, the one least known.
-
-        From random starts and from the lines through the incumbent. Nothing is certified about it; if every start is
-        taken, ``point`` stays.
-        """
-        starts = self._starts()
-        mean, deviation = self._posterior.joint(starts)
-        promising = self._promise(starts) >= WORTHWHILE
-        order = np.lexsort([-np.where(promising, mean + np.sqrt(self.beta) * deviation, deviation), ~promising])
-        free = list(itertools.islice((k for k in order if not self.is_taken(starts[k])), ASCENTS))
-        joint = JointAcquisition(self._posterior, self.beta)
-        reached = [
-            ascend(joint, starts[k], self._moving, self.granularity.polish_steps)
-            for k in free
-            if promising[k] and len(self._moving) and self.granularity.polish_steps
-        ]
-        for _, end in sorted(reached, key=lambda pair: -pair[0]):
-            if self._promise(end[None])[0] >= WORTHWHILE and not self.is_taken(end):
-                return end
-        return starts[free[0]] if free else point
-
-    def _starts(self) -> Array:
-        """Random points, and points that differ from the incumbent in one coordinate of the base grid."""
-        rng = np.random.default_rng([len(self.data), len(self.pending)])
-        starts = [self.space.from_uniform(u) for u in rng.random((STARTS, self.space.dim))]
-        for i in rng.permutation(self.space.dim)[:STARTS]:
-            for coordinate in self._base[i]:
-                starts.append(self.incumbent.copy())
-                starts[-1][i] = coordinate
-        chosen: Array = np.array(starts)[rng.permutation(len(starts))[: 4 * STARTS]]
-        chosen[:, list(self.fixed)] = list(self.fixed.values())
-        return chosen
-
     def _best_untaken(self, start: Array) -> tuple[float, Array]:
         """The best point of a small finite space that is not taken; elsewhere the best of those met from ``start``."""
         acquisition, parameters = self.acquisition, self.space.parameters
@@ -259,6 +249,23 @@ class Search:
                 return float(acquisition.values(point[None])[0]), point
 
 
+def gridded(gp: Surrogate) -> Surrogate | None:
+    """The model, or those members of an ensemble, whose factors are all small enough for tables; None if none is."""
+    if isinstance(gp, AdditiveGP):
+        return gp if gp.graph.max_factor_size <= LARGEST_TABLE else None
+    small = [k for k, member in enumerate(gp.members) if member.graph.max_factor_size <= LARGEST_TABLE]
+    if len(small) in (0, len(gp.members)):
+        return gp if small else None
+    total = sum(gp.weights[k] for k in small)
+    return Ensemble(tuple(gp.members[k] for k in small), tuple(gp.weights[k] / total for k in small))
+
+
+def grid_graph(gp: Surrogate) -> FactorGraph:
+    """The factors for which a base grid is made: those that can have tables, or lines along each variable."""
+    on_grid = gridded(gp)
+    return FactorGraph.singletons(gp.graph.dim) if on_grid is None else on_grid.graph
+
+
 def base_candidates(
     space: Space, graph: FactorGraph, evaluations: int, fixed: Mapping[int, float], granularity: Granularity
 ) -> list[Array]:
@@ -280,30 +287,6 @@ def base_candidates(
         np.array([fixed[i]]) if i in fixed else parameter.grid(int(counts[i]))
         for i, parameter in enumerate(space.parameters)
     ]
-
-
-def ascend(acquisition: Smooth, start: Array, moving: NDArray[np.int64], steps: int) -> tuple[float, Array]:
-    """Gradient ascent of phi in the coordinates ``moving``, within the unit cube; never below the start."""
-    point = start.copy()
-
-    def descent(free: Array) -> tuple[float, Array]:
-        point[moving] = free
-        value, gradient = acquisition.value_and_gradient(point)
-        return -value, -gradient[moving]
-
-    before = -descent(start[moving])[0]
-    found = minimize(
-        descent,
-        start[moving],
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, 1.0)] * len(moving),
-        options={"maxiter": steps},
-    )
-    if not -found.fun > before:
-        return before, start
-    point[moving] = np.clip(found.x, 0.0, 1.0)
-    return float(-found.fun), point
 
 
 def _outward(

@@ -3,7 +3,7 @@
 The priors are log-normal, on values of standard deviation 1 over the unit cube:
 
 ===================  ==============================  ==================================================
-lengthscale          median 0.3, spread e^1          within [0.01, 10]
+lengthscale          median 0.3 r, spread e^1        within [0.01, 10 r], r = sqrt(max(1, m / 3)), m its largest factor
 category strength    median 1, spread e^1            within [0.05, 20]; correlation exp(-1/l)
 variance             median 1/|U|, spread e^2        within [1e-8, 100]: most of many factors may vanish
 noise                median 1e-4, spread e^2         within [1e-6, 1]; fixed where the user gives it
@@ -57,6 +57,10 @@ class Prior:
         factors = len(graph.scopes)
         numeric = (0.3, np.e, 0.01, 10.0) if rough else (0.6, np.e, 0.15, 10.0)
         lengths = np.where(categorical[:, None], (1.0, np.e, 0.05, 20.0), numeric)
+        # distances in the cube grow with the root of the dimension: so do the lengthscales of large factors
+        lengths[~categorical] *= np.stack(
+            [r := reach(graph)[~categorical], np.ones_like(r), np.ones_like(r), r], axis=1
+        )
         variances = np.tile((1.0 / factors, np.e**2, 1e-8, 100.0), (factors, 1))
         noise = np.array([(1e-4, np.e**2, 1e-6, 1.0) if rough else (1e-2, np.e**3, 1e-6, 1.0)])
         return cls(*np.log(np.concatenate([lengths, variances, noise])).T)
@@ -65,6 +69,22 @@ class Prior:
         """The log density up to a constant, and its gradient."""
         z = (theta - self.centre) / self.spread
         return float(-0.5 * z @ z), -z / self.spread
+
+
+def reach(graph: FactorGraph) -> Array:
+    """r_i = sqrt(max(1, m / 3)) with m the size of the largest factor that sees variable i, (d,)."""
+    largest = np.zeros(graph.dim)
+    for scope in graph.scopes:
+        largest[list(scope)] = np.maximum(largest[list(scope)], len(scope))
+    answer: Array = np.sqrt(np.maximum(1.0, largest / 3))
+    return answer
+
+
+def log_prior(gp: AdditiveGP) -> float:
+    """The log density of a model's hyperparameters under the prior of the fit, up to a constant."""
+    theta = gp.hyperparameters
+    prior = Prior.of(gp.graph, gp.codes)
+    return prior.log_density(np.clip(_logarithms(theta, prior), prior.low, prior.high))[0]
 
 
 def fit(
@@ -117,7 +137,7 @@ def fit(
     trials = []
     for length in COLD_STARTS:
         theta = prior.centre.copy()
-        theta[: graph.dim][codes != CATEGORICAL] = np.log(length)
+        theta[: graph.dim][codes != CATEGORICAL] = np.log(length * reach(graph)[codes != CATEGORICAL])
         trials.append(descend(theta, part, max(1, iterations // 4)))
     best = descend(min(trials, key=lambda trial: trial[0])[1], part, iterations)[1]
     return model(best if part is data else descend(best, data, min(LAST_STEPS, iterations))[1])

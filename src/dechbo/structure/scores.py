@@ -61,7 +61,7 @@ def scores_of(model: AdditiveGP, data: Observations, largest: int = 3) -> Scores
     pairs = _standard(pairs, ~np.eye(d, dtype=bool))
     triples: dict[Scope, float] = {}
     if largest >= 3 and d >= 3:
-        count = int(min(len(i), TRIPLE_WORK // (2.0 * d * len(weights)) + 1))
+        count = int(min(len(i), TRIPLE_WORK // (2.0 * d * len(weights)) + 1, _PIECE // d + 1))
         base = np.sort(np.argsort(-pairs[i, j], kind="stable")[:count])
         triples = _best_triples(weights, rows, np.stack([i[base], j[base]], axis=1), d)
     return Scores(pairs, triples)

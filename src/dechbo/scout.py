@@ -1,0 +1,166 @@
+"""Points off the grid: chosen by the joint bound mu(x) + sqrt(beta) sigma(x) of the whole function.
+
+The sum of the factors' bounds can be maximised with a certificate, but it counts each factor's uncertainty by itself:
+sum_I sigma_I stays large where f is known. The joint bound knows better, and does not care how large a factor is.
+Nothing is certified about it: it is the best of many starts, some of them followed uphill.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from dechbo.acquisition import JointAcquisition
+from dechbo.gp.ensemble import Posterior, members_of
+from dechbo.observations import Observations
+from dechbo.space import Space
+
+Array = NDArray[np.float64]
+
+WORTHWHILE = 1e-5  # what a point has to promise, in standard deviations of the values, to be worth an evaluation
+STARTS, ASCENTS = 256, 4  # of each kind of start, and how many are followed uphill
+WORK = 3e8  # one-dimensional kernels that the starts may cost
+BEST = 3  # the best points observed, around which starts are strewn
+
+
+class Smooth(Protocol):
+    """An acquisition with a gradient."""
+
+    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
+        """The value at one point, and its slope in every variable."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Scout:
+    """One search by the joint bound: what is known, what is held fixed, what must not come again."""
+
+    space: Space
+    posterior: Posterior  # deviations narrowed by pending points
+    data: Observations
+    beta: float
+    fixed: Mapping[int, float]
+    incumbent: Array  # (d,), with the fixed coordinates
+    lines: Sequence[Array]  # candidates of each variable
+    moving: NDArray[np.int64]  # the continuous variables that are free
+    is_taken: Callable[[Array], bool]
+    steps: int  # of each ascent
+
+    @cached_property
+    def joint(self) -> JointAcquisition:
+        """The bound."""
+        return JointAcquisition(self.posterior, self.beta)
+
+    def best(self, known: Sequence[Array] = ()) -> tuple[float, Array] | None:
+        """The free point with the highest joint bound, from ``known`` points and strewn starts; None: all are taken."""
+        starts = np.vstack([*known, self.starts])
+        values = self.joint.values(starts)
+        order = np.argsort(-values, kind="stable")
+        reached = [(float(values[k]), starts[k]) for k in order]
+        if len(self.moving) and self.steps:
+            chosen = list(dict.fromkeys([*range(len(known)), *order[:ASCENTS].tolist()]))
+            reached = [ascend(self.joint, starts[k], self.moving, self.steps) for k in chosen] + reached
+            reached.sort(key=lambda pair: -pair[0])
+        return next((pair for pair in reached if not self.is_taken(pair[1])), None)
+
+    def elsewhere(self, point: Array) -> Array:
+        """The best free point by the joint bound that may beat the best; if none may, the one least known.
+
+        If every start is taken, ``point`` stays.
+        """
+        starts = self.starts
+        mean, deviation = self.posterior.joint(starts)
+        promising = self.promise(starts) >= WORTHWHILE
+        order = np.lexsort([-np.where(promising, mean + np.sqrt(self.beta) * deviation, deviation), ~promising])
+        free = list(itertools.islice((k for k in order if not self.is_taken(starts[k])), ASCENTS))
+        reached = [
+            ascend(self.joint, starts[k], self.moving, self.steps)
+            for k in free
+            if promising[k] and len(self.moving) and self.steps
+        ]
+        for _, end in sorted(reached, key=lambda pair: -pair[0]):
+            if self.promise(end[None])[0] >= WORTHWHILE and not self.is_taken(end):
+                return end
+        return starts[free[0]] if free else point
+
+    def promise(self, points: Array) -> Array:
+        """How much ``points`` may gain over the best observed one: mean and two deviations of the difference."""
+        total = np.zeros(len(points))
+        for weight, member in members_of(self.posterior):
+            mean, deviation = member.gain(points, self._champions[0])
+            total += weight * (mean + 2 * deviation)
+        return total
+
+    @cached_property
+    def _champions(self) -> Array:
+        """The observed points with the best posterior means, K alpha = y - noise alpha; the best first."""
+        means = np.zeros(len(self.data))
+        for weight, member in members_of(self.posterior):
+            noise = member.gp.hyperparameters.noise + self.data.noise + member.jitter
+            means += weight * (self.data.y - noise * member.alpha[: len(self.data)])
+        champions: Array = self.data.X[np.argsort(-means, kind="stable")[:BEST]]
+        return champions
+
+    @cached_property
+    def starts(self) -> Array:
+        """Random points, points that differ from the incumbent in one coordinate, and points strewn around the best."""
+        d = self.space.dim
+        rng = np.random.default_rng([len(self.data), len(self.posterior_points)])
+        many = int(np.clip(WORK / (8 * d * len(self.posterior_points)), 16, STARTS))
+        parts = [np.array([self.space.from_uniform(u) for u in rng.random((many, d))])]
+        along = [(i, x) for i in rng.permutation(d)[:many].tolist() for x in self.lines[i]]
+        line = np.tile(self.incumbent, (len(along), 1))
+        line[np.arange(len(along)), [i for i, _ in along]] = [x for _, x in along]
+        parts.append(line[rng.permutation(len(along))[: 3 * many]])
+        parts += [self._strewn(rng, champion, many) for champion in self._champions]
+        chosen = np.vstack(parts)
+        chosen[:, list(self.fixed)] = list(self.fixed.values())
+        return chosen
+
+    @property
+    def posterior_points(self) -> Array:
+        """Where observed, and where pending."""
+        return members_of(self.posterior)[0][1].X
+
+    def _strewn(self, rng: np.random.Generator, centre: Array, many: int) -> Array:
+        """Points that share most coordinates with ``centre``: numbers moved a little, other values drawn anew."""
+        d = self.space.dim
+        changed = rng.random((many, d)) < min(0.5, 10 / d)
+        changed[np.arange(many), rng.integers(d, size=many)] = True
+        near = centre + 10 ** rng.uniform(-3, -0.5, (many, 1)) * rng.standard_normal((many, d))
+        fresh = np.clip(near, 0.0, 1.0)
+        for i in np.flatnonzero(~self.space.is_continuous).tolist():
+            fresh[:, i] = rng.choice(self.lines[i], many)
+        answer: Array = np.where(changed, fresh, centre)
+        return answer
+
+
+def ascend(acquisition: Smooth, start: Array, moving: NDArray[np.int64], steps: int) -> tuple[float, Array]:
+    """Gradient ascent of an acquisition in the coordinates ``moving``, within the unit cube; never below the start."""
+    point = start.copy()
+
+    def descent(free: Array) -> tuple[float, Array]:
+        point[moving] = free
+        value, gradient = acquisition.value_and_gradient(point)
+        return -value, -gradient[moving]
+
+    before = -descent(start[moving])[0]
+    found = minimize(
+        descent,
+        start[moving],
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, 1.0)] * len(moving),
+        options={"maxiter": steps},
+    )
+    if not -found.fun > before:
+        return before, start
+    point[moving] = np.clip(found.x, 0.0, 1.0)
+    return float(-found.fun), point
