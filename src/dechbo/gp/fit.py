@@ -47,15 +47,17 @@ class Prior:
     high: Array
 
     @classmethod
-    def of(cls, graph: FactorGraph, codes: NDArray[np.int64], *, rough: bool = True) -> Prior:
+    def of(cls, graph: FactorGraph, codes: NDArray[np.int64], *, rough: bool = True, stretch: float = 1.0) -> Prior:
         """The table above; without ``rough``, functions vary slowly and noise explains what they cannot.
 
         A singleton with a very short lengthscale is as good as noise, and would hide an interaction: where graphs are
-        learned, lengthscales are at least 0.15 and the noise has median 1e-2 and spread e^3.
+        learned, lengthscales are at least 0.15 and the noise has median 1e-2 and spread e^3. Numeric lengthscales are
+        expected ``stretch`` times longer.
         """
         categorical = codes == CATEGORICAL
         factors = len(graph.scopes)
         numeric = (0.3, np.e, 0.01, 10.0) if rough else (0.6, np.e, 0.15, 10.0)
+        numeric = (numeric[0] * stretch, *numeric[1:3], numeric[3] * stretch)
         lengths = np.where(categorical[:, None], (1.0, np.e, 0.05, 20.0), numeric)
         variances = np.tile((1.0 / factors, np.e**2, 1e-8, 100.0), (factors, 1))
         noise = np.array([(1e-4, np.e**2, 1e-6, 1.0) if rough else (1e-2, np.e**3, 1e-6, 1.0)])
@@ -74,6 +76,7 @@ def fit(
     kernel: str | Sequence[str] = "matern52",
     domains: Sequence[Domain] | None = None,
     rough: bool = True,
+    stretch: float = 1.0,
     noise: float | None = None,
     start: Hyperparameters | None = None,
     iterations: int = 40,
@@ -81,10 +84,11 @@ def fit(
     """The MAP model for standardised ``data``: cold without ``start``, warm from it otherwise.
 
     ``noise`` fixes the noise variance (0: noise-free); a start outside the bounds is moved inside them, one with
-    the wrong shape is an error.
+    the wrong shape is an error. A factor of many variables needs longer lengthscales than the prior expects, or its
+    correlations all vanish: ``stretch`` scales the prior and the cold starts, sqrt(|I|) as distances grow.
     """
     codes = kernel_codes(kernel, graph.dim)
-    prior = Prior.of(graph, codes, rough=rough)
+    prior = Prior.of(graph, codes, rough=rough, stretch=stretch)
 
     def model(theta: Array) -> AdditiveGP:
         lengths, variances = np.exp(theta[: graph.dim]), np.exp(theta[graph.dim : -1])
@@ -117,7 +121,7 @@ def fit(
     trials = []
     for length in COLD_STARTS:
         theta = prior.centre.copy()
-        theta[: graph.dim][codes != CATEGORICAL] = np.log(length)
+        theta[: graph.dim][codes != CATEGORICAL] = np.log(length * stretch)
         trials.append(descend(theta, part, max(1, iterations // 4)))
     best = descend(min(trials, key=lambda trial: trial[0])[1], part, iterations)[1]
     return model(best if part is data else descend(best, data, min(LAST_STEPS, iterations))[1])
