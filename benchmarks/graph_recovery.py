@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dechbo.bench.problems.overlapping import random_scopes, random_waves, wave_product
 from dechbo.observations import Observations
 from dechbo.structure import GraphPrior
 from dechbo.structure.learner import Effort, learn
@@ -28,14 +29,6 @@ from records import RESULTS, Record
 RECORD = RESULTS / "graph_recovery.jsonl"
 EFFORT = Effort(chains=2, steps=2000, rounds=8, sweep=20)
 KINDS = ("interactions", "additive", "noise")
-
-
-def random_scopes(rng: np.random.Generator, dim: int) -> list[tuple[int, ...]]:
-    scopes: set[tuple[int, ...]] = set()
-    while len(scopes) < dim // 3:
-        size = 3 if rng.random() < 0.3 else 2
-        scopes.add(tuple(sorted(rng.choice(dim, size, replace=False).tolist())))
-    return sorted(scopes)
 
 
 def scaled(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
@@ -50,8 +43,7 @@ def case(kind: str, dim: int, seed: int) -> tuple[Observations, list[tuple[int, 
     scopes = random_scopes(rng, dim) if kind == "interactions" else []
     y = np.zeros(len(X))
     for scope in [(i,) for i in range(dim)] + scopes:
-        waves = [np.sin((1 + 2.5 * rng.random()) * (X[:, i] - 0.5) + 0.5 * rng.random()) for i in scope]
-        y += scaled(rng, np.prod(waves, axis=0))
+        y += scaled(rng, wave_product(X, scope, random_waves(rng, scope)))
     y += 0.01 * y.std() * rng.standard_normal(len(y))
     return Observations(X, y).standardised()[0], scopes
 

@@ -5,8 +5,8 @@
 
 Functions as in graph_recovery.py, without noise, to be maximised. The regret is taken to the best value that any method
 found and that coordinate ascent from there reached on the true function, in standard deviations of the function over
-random points. Beside it stands sum_I sigma_I / sigma at the suggested points, with centred and with plain kernels. Every
-finished run is appended to the record at once, and a run that was stopped goes on where it was.
+random points. Beside it stands sum_I sigma_I / sigma at the suggested points, with centred and with plain kernels.
+Every finished run is appended to the record at once, and a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -20,39 +20,13 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from dechbo import FactorGraph, Float, Optimizer, Space
+from dechbo import Float, Optimizer, Space
 from dechbo.acquisition import AverageAcquisition
-from graph_recovery import random_scopes
+from dechbo.bench.problems.overlapping import WaveSum
 from records import RESULTS, Record
 
 RECORD = RESULTS / "learned_regret.jsonl"
 METHODS = ("true", "learned", "random", "true, plain kernels", "learned, plain kernels")
-
-
-class Function:
-    """A sum of products of waves over known scopes, of standard deviation 1 over the cube."""
-
-    def __init__(self, dim: int, seed: int) -> None:
-        rng = np.random.default_rng([seed, dim, 7])
-        self.dim = dim
-        self.scopes = [(i,) for i in range(dim)] + random_scopes(rng, dim)
-        self.waves = [[(1 + 2.5 * rng.random(), 0.5 * rng.random()) for _ in scope] for scope in self.scopes]
-        probes = rng.random((2000, dim))
-        parts = self._parts(probes)
-        self.weights = (0.5 + rng.random(len(self.scopes))) / parts.std(axis=0)
-        self.weights /= (parts @ self.weights).std()
-
-    def _parts(self, X: np.ndarray) -> np.ndarray:
-        return np.stack(
-            [
-                np.prod([np.sin(w * (X[:, i] - 0.5) + p) for (w, p), i in zip(waves, scope, strict=True)], axis=0)
-                for waves, scope in zip(self.waves, self.scopes, strict=True)
-            ],
-            axis=1,
-        )
-
-    def __call__(self, x: np.ndarray) -> float:
-        return float((self._parts(x[None]) @ self.weights)[0])
 
 
 def deviation_ratio(optimizer: Optimizer, params: dict[str, float]) -> float:
@@ -65,10 +39,10 @@ def deviation_ratio(optimizer: Optimizer, params: dict[str, float]) -> float:
 
 
 def run(method: str, dim: int, seed: int, evaluations: int) -> dict[str, object]:
-    function = Function(dim, seed)
-    space = Space({f"x{i}": Float(0, 1) for i in range(function.dim)})
+    function = WaveSum.random(dim, seed)
+    space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
     kind, _, plain = method.partition(", ")
-    graph = FactorGraph(function.dim, tuple(function.scopes)) if kind == "true" else kind
+    graph = function.graph if kind == "true" else kind
     optimizer = Optimizer(space, graph=graph, seed=seed, direction="maximize", noise=0, centred=not plain)
     start = time.perf_counter()
     ratios = []
@@ -78,8 +52,7 @@ def run(method: str, dim: int, seed: int, evaluations: int) -> dict[str, object]
             ratios.append(deviation_ratio(optimizer, params))
         optimizer.tell(params, function(np.array(list(params.values()))))
     best = np.array(list(optimizer.best.params.values()))
-    bounds = [(0, 1)] * function.dim
-    reached = minimize(lambda x: -function(x), best, bounds=bounds)
+    reached = minimize(function.negative, best, bounds=[(0, 1)] * dim)
     return {
         "best": optimizer.best.value,
         "ratio": round(float(np.median(ratios)), 3),

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dechbo.bench.commands import app as bench
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -17,6 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Optimise expensive black boxes with many parameters, by factor graphs and max-sum (DEC-HBO).",
 )
+app.add_typer(bench, name="bench")
 
 
 def _version(wanted: bool) -> None:
@@ -69,7 +72,7 @@ def demo(
         f"\nbest value [bold]{bests[-1]:.4f}[/] after {evaluations} evaluations; "
         f"the true minimum is {chosen.optimum:.4f} (regret {chosen.regret(bests[-1]):.4f})"
     )
-    if regret:
+    if regret and chosen.optimum is not None:
         console.print(str(optimizer.regret_report(chosen.optimum)))
 
 

@@ -153,7 +153,7 @@ def _contract(pairs: Pairs, starts: Ints, members: Ints, variances: Array, M: Ar
     k, dk = np.empty((d, BLOCK)), np.empty((d, BLOCK))
     others = np.empty((d, BLOCK))  # per variable i: sum over factors with i of M s_I prod_{j != i} k_j
     m = np.empty(BLOCK)
-    product = np.empty(BLOCK)
+    before, behind = np.empty((d + 1, BLOCK)), np.empty(BLOCK)  # products over the variables of a large factor
     by_length = np.zeros((d, BLOCK))  # summed over the block at the end, in one order
     by_variance = np.zeros((len(variances), BLOCK))
     for start in range(0, n, BLOCK):
@@ -194,18 +194,21 @@ def _contract(pairs: Pairs, starts: Ints, members: Ints, variances: Array, M: Ar
                         others[j, b] += weight * ki * kh
                         others[h, b] += weight * kij
                         by_variance[f, b] += m[b] * kij * kh
-                else:
-                    for a in range(first, first + size):
-                        for b in range(BLOCK):
-                            product[b] = m[b]
-                        for c in range(first, first + size):
-                            if c != a:
-                                for b in range(BLOCK):
-                                    product[b] *= k[members[c], b]
-                        for b in range(BLOCK):
-                            others[members[a], b] += variance * product[b]
+                else:  # what stands before each variable, then what stands behind it: no division, 3 |I| products
                     for b in range(BLOCK):
-                        by_variance[f, b] += product[b] * k[members[first + size - 1], b]
+                        before[0, b] = m[b]
+                        behind[b] = variance
+                    for a in range(size):
+                        j = members[first + a]
+                        for b in range(BLOCK):
+                            before[a + 1, b] = before[a, b] * k[j, b]
+                    for a in range(size - 1, -1, -1):
+                        j = members[first + a]
+                        for b in range(BLOCK):
+                            others[j, b] += before[a, b] * behind[b]
+                            behind[b] *= k[j, b]
+                    for b in range(BLOCK):
+                        by_variance[f, b] += before[size, b]
             for i in range(d):
                 for b in range(BLOCK):
                     by_length[i, b] += others[i, b] * dk[i, b]

@@ -1,0 +1,196 @@
+"""REMBO (Wang et al. 2013): Bayesian optimisation in random low-dimensional embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo import options
+from dechbo.acquisition import Beta
+from dechbo.baselines.additive import practical_beta
+from dechbo.baselines.component import Component, ComponentAcquisition, UpperBound
+from dechbo.baselines.fits import Fits
+from dechbo.baselines.maximise import best_points, candidates, maximise
+from dechbo.baselines.rival import CANDIDATES, EMBEDDING, RANDOM, SOBOL, AskTell, sobol_points
+from dechbo.graph import FactorGraph
+from dechbo.history import SAME_POINT
+from dechbo.space import Float, Space
+from dechbo.threads import one_blas_thread
+
+Array = NDArray[np.float64]
+
+BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
+
+class Embedding:
+    """x = clip(A y) with A (d, d_e) of independent standard normals, y in [-sqrt(d_e), sqrt(d_e)]^d_e.
+
+    Its evaluations are kept in the unit cube of its low-dimensional ``box``, where its GP lives.
+    """
+
+    def __init__(self, rng: np.random.Generator, dim: int, low_dim: int, *, kernel: str, first: int) -> None:
+        self.matrix: Array = rng.standard_normal((dim, low_dim))
+        reach = float(np.sqrt(low_dim))
+        self.box = Space({f"y{i}": Float(-reach, reach) for i in range(low_dim)})
+        self.first = first  # points of its initial design
+        self.points: list[Array] = []  # (d_e,) in the unit cube, evaluation by evaluation
+        self.values: list[float] = []
+        self._graph = FactorGraph(low_dim, (tuple(range(low_dim)),))
+        self._fits = Fits([kernel] * low_dim, first)
+
+    def low(self, u: Array) -> Array:
+        """Y of a point of the unit cube."""
+        y: Array = np.sqrt(len(u)) * (2 * u - 1)
+        return y
+
+    def high(self, y: Array) -> Array:
+        """X = clip(A y) in [-1, 1]^d: each coordinate that leaves the cube is moved to its face."""
+        x: Array = np.clip(self.matrix @ y, -1.0, 1.0)
+        return x
+
+    def proposals(self, seed: list[int], pending: list[Array], beta: float) -> Iterator[Array]:
+        """Points of the unit cube to evaluate, the best first: of the initial design, then by the upper bound."""
+        fit = self._fits.at(self.points, self.values, lambda _: self._graph)
+        known = len(self.points) + len(pending)
+        if fit is None or known < self.first:
+            yield from sobol_points(self.box, np.random.default_rng([*seed, SOBOL]), known)
+            return
+        rng = np.random.default_rng([*seed, CANDIDATES, known])
+        failed = [point for point, value in zip(self.points, self.values, strict=True) if not np.isfinite(value)]
+        awaited = np.array(pending + failed).reshape(-1, self.box.dim)
+        component = Component(fit.gp.condition(fit.data).with_pending(awaited), 0)
+        points = candidates(self.box, rng, best_points(np.array(self.points), self.values))
+        acquisition = ComponentAcquisition(component, UpperBound(beta))
+        for _, point in maximise(acquisition, self.box, points, acquisition.values(points)):
+            yield point
+
+
+class REMBO(AskTell):
+    """x = clip(A y), y = argmax mu + sqrt(beta_t) sigma in [-sqrt(d_e), sqrt(d_e)]^d_e, for k embeddings A in turn.
+
+    The cube [-1, 1]^d is the whole domain, parameter by parameter; a discrete parameter takes the value whose share of
+    [-1, 1] holds the coordinate. A GP on y knows only points that its embedding asked for: points told from elsewhere
+    have no y. They count for ``best``, and they do not spare an embedding its own initial design.
+
+    Parameters
+    ----------
+    space, direction, seed
+        As for every rival.
+    n_initial
+        Shared by the embeddings: each begins with ceil(n_initial / k) Sobol points of its box.
+    embedding_dim
+        d_e; half of d, rounded up and at most 10, if not given.
+    embeddings
+        k, how many take turns.
+    kernel
+        "matern52" or "se" on y, a lengthscale for each of its coordinates.
+    beta
+        "practical": 0.2 d_e log(2 t), t counting the embedding's own evaluations; a number, or a callable of t.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        direction: str = "minimize",
+        seed: int | None = None,
+        n_initial: int = 10,
+        embedding_dim: int | None = None,
+        embeddings: int = 4,
+        kernel: str = "matern52",
+        beta: Beta = "practical",
+    ) -> None:
+        super().__init__(space, direction=direction, seed=seed, n_initial=n_initial)
+        default = min(10, -(-space.dim // 2))
+        self.embedding_dim = default if embedding_dim is None else options.whole("embedding_dim", embedding_dim, 1)
+        count = options.whole("embeddings", embeddings, 1)
+        options.one_of("kernel", kernel, ("matern52", "se"))
+        self._beta = practical_beta(beta)
+        first = -(-self.n_initial // count)
+        self.embeddings = tuple(
+            Embedding(
+                np.random.default_rng([self.seed, EMBEDDING, j]),
+                space.dim,
+                self.embedding_dim,
+                kernel=kernel,
+                first=first,
+            )
+            for j in range(count)
+        )
+        # which embedding made each point of history.asked, and where; of asked points and of those told again
+        self._origins: list[tuple[int, Array]] = []
+        self._turns = 0
+        self._proposed: tuple[int, Array] | None = None
+
+    @one_blas_thread
+    def tell(self, params: Mapping[str, Any], value: float | None) -> None:
+        """The value of a point, asked for or not; None, NaN and infinities are failures: kept, never modelled.
+
+        A point that was not asked for belongs to an embedding only if it is the one that would be asked for next: so a
+        fresh REMBO that is told the evaluations of an earlier one goes on as that one would.
+        """
+        before = [asked.answered for asked in self._history.asked]
+        origin = None
+        if not self._is_pending(params):
+            expected = self._next_point()
+            if np.abs(self.space.encode(params) - self._encoded(expected)).max() < SAME_POINT:
+                origin = self._proposed
+                self._turns += 1
+        super().tell(params, value)
+        after = [asked.answered for asked in self._history.asked]
+        changed = [k for k, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+        origin = self._origins[changed[0]] if changed else origin
+        if origin is not None:
+            turn, point = origin
+            self.embeddings[turn].points.append(point)
+            self.embeddings[turn].values.append(self._values[-1])
+
+    def ask(self) -> dict[str, Any]:
+        """The next point to evaluate."""
+        params = super().ask()
+        assert self._proposed is not None
+        self._origins.append(self._proposed)
+        self._turns += 1
+        return params
+
+    # ------------------------------------------------------------- inside
+
+    def _next_point(self) -> Array:
+        turn = self._turns % len(self.embeddings)
+        embedding = self.embeddings[turn]
+        pending = [
+            point
+            for asked, (j, point) in zip(self._history.asked, self._origins, strict=True)
+            if j == turn and not asked.answered
+        ]
+        successes = int(np.isfinite(embedding.values).sum())
+        beta = self._beta(successes + 1, self.embedding_dim)
+        last = None
+        for u in self._low_points(embedding, turn, pending, beta):
+            self._proposed = (turn, u)
+            last = self._unit(embedding.high(embedding.low(u)))
+            if not self._is_taken(last):
+                return last
+        assert last is not None
+        return last
+
+    def _low_points(self, embedding: Embedding, turn: int, pending: list[Array], beta: float) -> Iterator[Array]:
+        """What the embedding proposes, then random points of its box: all may be projected to points that are taken."""
+        yield from embedding.proposals([self.seed, EMBEDDING, turn], pending, beta)
+        rng = np.random.default_rng([self.seed, RANDOM, self._known])
+        yield from rng.random((100, self.embedding_dim))
+
+    def _unit(self, x: Array) -> Array:
+        """The point of the space at x in [-1, 1]^d."""
+        share = (x + 1) / 2
+        return self.space.from_uniform(np.where(self.space.is_continuous, share, np.minimum(share, BELOW_ONE)))
+
+    def _is_pending(self, params: Mapping[str, Any]) -> bool:
+        point = self.space.encode(params)
+        return any(np.abs(other - point).max() < SAME_POINT for other in self._history.pending)
+
+    def _encoded(self, point: Array) -> Array:
+        return self.space.encode(self.space.decode(point))

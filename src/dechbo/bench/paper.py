@@ -1,0 +1,152 @@
+"""Table 1 and Figure 1 of the paper: what it prints, and the same from our own records beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dechbo.bench import methods
+from dechbo.bench.records import Record, Run, absent
+from dechbo.bench.statistics import Summary, summarise
+
+PROBLEMS = ("hartmann-6", "shekel-4", "michalewicz-10")
+
+# regrets of Table 1, means over 5 runs of 150 iterations, in the order of PROBLEMS
+PRINTED: dict[str, tuple[float, float, float]] = {
+    "paper-mf2": (1.1436, 7.0538, 4.4944),
+    "paper-mf3": (0.7904, 1.4295, 1.2367),
+    "add-gp-ucb": (1.7898, 3.8338, 2.9870),
+    "add-mes-g": (0.7268, 4.4951, 4.8227),
+    "add-mes-r": (1.0372, 2.6858, 3.3296),
+    "rembo": (1.5843, 5.1677, 4.0524),
+}
+BEST_PRINTED = tuple(min(column) for column in zip(*PRINTED.values(), strict=True))
+
+ROWS = (
+    "dechbo",
+    "paper-mf1",
+    "paper-mf2",
+    "paper-mf3",
+    "add-gp-ucb",
+    "add-mes-g",
+    "add-mes-r",
+    "rembo",
+    "gp-ucb",
+    "random",
+)
+TIMED = ("gp-ucb", "add-gp-ucb", "paper-mf2", "paper-mf3", "dechbo")  # Figure 1a, and the default
+DRAWN = ("paper-mf2", "paper-mf3", "add-gp-ucb", "add-mes-g", "add-mes-r", "dechbo")  # Figures 1b to 1d
+
+
+@dataclass(frozen=True)
+class Table1:
+    """The rows of Table 1: per problem our summary (None where there are no runs), and what the paper prints."""
+
+    rows: tuple[str, ...]
+    summaries: dict[tuple[str, str], Summary]
+    absent: dict[str, str]
+    records: tuple[Record, ...]
+    seeds: int
+
+    def cell(self, method: str, problem: str) -> Summary | None:
+        """Our own figures."""
+        return self.summaries.get((problem, method))
+
+
+def table1(results: Path, *, seeds: int, initial: int = 10, evaluations: int = 150) -> Table1:
+    """Table 1 from the records: the paper's rows and ours, then every peer that has runs or is known to be absent."""
+    known = []
+    for problem in PROBLEMS:
+        for method in (*ROWS, *methods.GROUPS["peers"]):
+            for seed in range(seeds):
+                path = Run(problem, method, seed, initial, evaluations).path(results)
+                if path.exists():
+                    known.append(Record.read(path))
+    reasons = absent(results)
+    present = {record.run.method for record in known}
+    peers = tuple(name for name in methods.GROUPS["peers"] if name in present or name in reasons)
+    return Table1((*ROWS, *peers), summarise(known), reasons, tuple(known), seeds)
+
+
+def markdown(table: Table1, command: str) -> str:
+    """Table 1 as a page: regrets with their intervals, the paper's beside, and where all of it comes from."""
+    titles = [problem.capitalize() for problem in PROBLEMS]
+    head = ["method", *(f"{title} | paper" for title in titles), "CPU s a run", "runs"]
+    count = len(" | ".join(head).split(" | "))
+    lines = [
+        "# Table 1: final regret",
+        "",
+        "Mean over seeds of min f - f*, in brackets its 95 % bootstrap interval, then the median. The columns",
+        "*paper* are what the paper prints. Every method is given the same initial points for a seed. A run that",
+        "crashed or ran out of time counts with what it had reached, and is counted behind the number of runs.",
+        "",
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * count,
+        *("| " + " | ".join(_row(table, method)) + " |" for method in table.rows),
+        "| *the paper's best row* | " + " | ".join(f" | {best:.4f}" for best in BEST_PRINTED) + " | | |",
+        "",
+        *_verdict(table),
+        *_left_out(table),
+        *provenance(table.records, command),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _row(table: Table1, method: str) -> list[str]:
+    cells = [methods.label(method)]
+    summaries = [table.cell(method, problem) for problem in PROBLEMS]
+    for k, summary in enumerate(summaries):
+        printed = PRINTED.get(method)
+        paper = "" if printed is None else f"{printed[k]:.4f}"
+        cells.append(("absent" if method in table.absent else "–") if summary is None else _figures(summary))
+        cells.append(paper)
+    there = [summary for summary in summaries if summary is not None]
+    cells.append(", ".join(f"{s.run_seconds:.3g}" for s in there) or "–")
+    cells.append(", ".join(_count(s) for s in there) or "–")
+    return cells
+
+
+def _figures(summary: Summary) -> str:
+    mean = summary.mean
+    return f"{mean.value:.4g} [{mean.low:.3g}, {mean.high:.3g}]; {summary.median.value:.3g}"
+
+
+def _count(summary: Summary) -> str:
+    crashed = f" ({summary.crashed} crashed)" if summary.crashed else ""
+    return f"{summary.runs}{crashed}" + (f" ({summary.out_of_time} out of time)" if summary.out_of_time else "")
+
+
+def _verdict(table: Table1) -> list[str]:
+    """Where the default stands against the paper's best row of each function."""
+    lines = []
+    for problem, best in zip(PROBLEMS, BEST_PRINTED, strict=True):
+        summary = table.cell("dechbo", problem)
+        if summary is not None:
+            reached = "at or below" if summary.mean.value <= best else "**above**"
+            lines.append(
+                f"- {problem}: the default's mean {summary.mean.value:.4g} is {reached} the paper's best {best}"
+            )
+    return ["The floor, the paper's best row on each function:", "", *lines, ""] if lines else []
+
+
+def _left_out(table: Table1) -> list[str]:
+    lines = [f"- {methods.label(name)} ({name}): {reason}" for name, reason in table.absent.items()]
+    crashed = {f"{r.run.key}: {r.status}": None for r in table.records if not r.finished}
+    told = ["Absent:", "", *lines, ""] if lines else []
+    return told + (["Not finished:", "", *(f"- {line}" for line in crashed), ""] if crashed else [])
+
+
+def provenance(records: Sequence[Record], command: str) -> list[str]:
+    """The command, the machine, the versions and the dates, as lines of Markdown."""
+    if not records:
+        return [f"Made by `{command}`; there are no records yet."]
+    machines = sorted({f"{r.machine.get('cpu')}, {r.machine.get('cores')} cores" for r in records if r.machine})
+    dates = sorted({record.date for record in records if record.date})
+    versions: dict[str, set[str]] = {}
+    for record in records:
+        for name, version in record.versions.items():
+            versions.setdefault(name, set()).add(version)
+    shown = ", ".join(f"{name} {' / '.join(sorted(found))}" for name, found in versions.items())
+    span = dates[0] if dates[:1] == dates[-1:] else f"{dates[0]} to {dates[-1]}"
+    return [f"Made by `{command}` on {'; '.join(machines)}, one thread a run, {span}.", "", f"Versions: {shown}."]

@@ -1,0 +1,140 @@
+"""Lasso-DNA: a penalty for each of 180 features, judged by cross-validation (LassoBench, Šehić et al. 2022).
+
+beta(x) = argmin |y - X beta|^2 / (2 n) + sum_j lambda_j |beta_j| without an intercept, where x_j in [-1, 1] stands for
+log lambda_j between log(lambda_max / 1e5) and log(lambda_max), lambda_max = max_j |X_j^T y| / n. The value is the mean
+over five folds of the held-out mean squared error, on the 85 % of the data that LassoBench trains on. Its splits are
+those of scikit-learn with random_state=42, and are drawn here in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.bench.problems.problem import Array, Problem, data_file, over_box
+from dechbo.compiled import compiled
+
+NAME = "Lasso-DNA-180"
+FEATURES = 180
+FOLDS = 5
+RANGE = 1e5
+SPLIT_SEED = 42
+HELD_OUT = 0.15
+TOLERANCE = 1e-8
+MOST_SWEEPS = 100_000
+
+
+@compiled
+def weighted_lasso(gram: Array, moment: Array, penalties: Array, tolerance: float, most_sweeps: int) -> Array:
+    """argmin 1/2 b^T G b - m^T b + sum_j p_j |b_j| by coordinate descent; G = X^T X / n, m = X^T y / n.
+
+    Stops when no coordinate of a sweep over all of them moves by more than ``tolerance``; between such sweeps only
+    the coordinates that are not 0 are visited.
+    """
+    dim = len(moment)
+    b = np.zeros(dim)
+    slope = moment.copy()  # m - G b
+    everyone = True
+    for _ in range(most_sweeps):
+        largest = 0.0
+        for j in range(dim):
+            if gram[j, j] == 0.0 or not (everyone or b[j] != 0.0):
+                continue
+            pull = slope[j] + gram[j, j] * b[j]
+            new = max(abs(pull) - penalties[j], 0.0) / gram[j, j]
+            if pull < 0:
+                new = -new
+            step = new - b[j]
+            if step != 0.0:
+                b[j] = new
+                for k in range(dim):
+                    slope[k] -= gram[j, k] * step
+                largest = max(largest, abs(step))
+        if largest <= tolerance:
+            if everyone:
+                break
+            everyone = True
+        else:
+            everyone = False
+    return b
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """What one fold needs: moments of its training part, and its validation part."""
+
+    gram: Array
+    moment: Array
+    X: Array
+    y: Array
+
+    def error(self, penalties: Array) -> float:
+        """The mean squared error on the validation part."""
+        b = weighted_lasso(self.gram, self.moment, penalties, TOLERANCE, MOST_SWEEPS)
+        return float(((self.X @ b - self.y) ** 2).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidatedLasso:
+    """The mean held-out error of the weighted Lasso, as a function of x in [-1, 1]^d."""
+
+    folds: tuple[Fold, ...]
+    log_highest: float
+
+    @classmethod
+    def of_data(cls, X: Array, y: Array) -> CrossValidatedLasso:
+        """Split as LassoBench splits."""
+        X, y = _training_part(X, y)
+        folds = []
+        for held in _validation_parts(len(y)):
+            rest = np.setdiff1d(np.arange(len(y)), held)
+            n = len(rest)
+            folds.append(Fold(X[rest].T @ X[rest] / n, X[rest].T @ y[rest] / n, X[held], y[held]))
+        return cls(tuple(folds), float(np.log(np.abs(X.T @ y).max() / len(y))))
+
+    def penalties(self, x: Array) -> Array:
+        """lambda_j = lambda_max RANGE^((x_j - 1) / 2)."""
+        return np.asarray(np.exp(self.log_highest + (x - 1) / 2 * np.log(RANGE)))
+
+    def __call__(self, x: Array) -> float:
+        """The value at x (d,)."""
+        penalties = self.penalties(x)
+        return float(np.mean([fold.error(penalties) for fold in self.folds]))
+
+
+def _training_part(X: Array, y: Array) -> tuple[Array, Array]:
+    order = np.random.RandomState(SPLIT_SEED).permutation(len(y))  # as scikit-learn draws
+    kept = order[int(np.ceil(HELD_OUT * len(y))) :]
+    return X[kept], y[kept]
+
+
+def _validation_parts(n: int) -> list[NDArray[np.int64]]:
+    order = np.random.RandomState(SPLIT_SEED).permutation(n)  # as scikit-learn draws
+    return [np.sort(part) for part in np.array_split(order, FOLDS)]
+
+
+def read_libsvm(path: Path, features: int) -> tuple[Array, Array]:
+    """Rows "label index:value index:value …", indices from 1."""
+    rows = [line.split() for line in path.read_text(encoding="ascii").splitlines() if line.strip()]
+    X, y = np.zeros((len(rows), features)), np.zeros(len(rows))
+    for n, (label, *entries) in enumerate(rows):
+        y[n] = float(label)
+        for entry in entries:
+            index, value = entry.split(":")
+            X[n, int(index) - 1] = float(value)
+    return X, y
+
+
+@cache
+def _of_file(path: Path) -> CrossValidatedLasso:
+    return CrossValidatedLasso.of_data(*read_libsvm(path, FEATURES))
+
+
+def lasso_dna(seed: int) -> Problem:
+    """The same for every seed."""
+    objective = _of_file(data_file(NAME, "lasso", "dna.scale"))
+    return over_box(NAME, objective, dim=FEATURES, low=-1.0, high=1.0)

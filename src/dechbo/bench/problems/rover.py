@@ -1,0 +1,76 @@
+"""Rover-60: a trajectory through 30 points among obstacles (Wang, Gehring, Kohli & Jegelka, AISTATS 2018).
+
+The points lie in [-0.1, 1.1]^2, from parameters in [0, 1]. A smoothing cubic spline follows them, with SciPy's default
+smoothing as in the published experiments. The cost is the integral, along the curve, of 0.05 in the open and 20.05 in
+an obstacle or outside the unit square, and 10 times the L1 distance of the curve's ends from start and goal. The reward
+is 5 - cost; the problem minimises cost - 5.
+
+The published field of obstacles is not part of the formula. Here squares of the same number and size are drawn once,
+clear of start and goal; the noise of 1e-4 that the original adds to the points is left out.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from scipy.interpolate import splev, splprep
+
+from dechbo.bench.problems.problem import Array, Problem, generator, over_box
+
+NAME = "Rover-60"
+POINTS = 30
+SQUARES = 113
+HALF_SIDE = 0.025
+START, GOAL = np.array([0.05, 0.05]), np.array([0.95, 0.95])
+SAMPLES = 1000
+REWARD = 5.0
+
+
+@cache
+def obstacles() -> Array:
+    """(113, 2) The centres of the squares: uniform, none over start or goal; the same for every seed."""
+    rng = generator(NAME, 0)
+    centres: list[Array] = []
+    while len(centres) < SQUARES:
+        centre = rng.random(2)
+        if min(np.abs(centre - end).max() for end in (START, GOAL)) > 2 * HALF_SIDE:
+            centres.append(centre)
+    return np.array(centres)
+
+
+def blocked(places: Array) -> Array:
+    """(n,) 1.0 where a place lies in an obstacle or outside the unit square."""
+    outside = np.any(np.logical_or(places < 0, places >= 1), axis=1)
+    offset = places[:, None] - obstacles()
+    within = np.logical_and(offset >= -HALF_SIDE, offset < HALF_SIDE)
+    hit = np.any(np.all(within, axis=2), axis=1)
+    return np.asarray(np.logical_or(outside, hit), dtype=np.float64)
+
+
+def trajectory(points: Array) -> Array:
+    """(1000, 2) places along the spline that follows ``points`` (30, 2), by chord length."""
+    # equal neighbours are kept a little apart in the spline's parameter, which has to increase
+    steps = np.maximum(np.linalg.norm(np.diff(points, axis=0), axis=1), 1e-9)
+    u = np.concatenate([[0.0], np.cumsum(steps)])
+    spline, _ = splprep(points.T, u=u / u[-1], k=3)
+    return np.stack(splev(np.linspace(0.0, 1.0, SAMPLES), spline), axis=1)
+
+
+def cost(places: Array) -> float:
+    """The integral of the cost along the polygon ``places``, by trapezoids, and the penalties of its ends."""
+    rate = 20.0 * blocked(places) + 0.05
+    lengths = np.linalg.norm(np.diff(places, axis=0), axis=1)
+    along = (lengths * (rate[1:] + rate[:-1]) / 2).sum()
+    ends = np.abs(places[0] - START).sum() + np.abs(places[-1] - GOAL).sum()
+    return float(along + 10.0 * ends)
+
+
+def rover_value(x: Array) -> float:
+    """cost - 5 of 60 numbers in [0, 1]: x1, y1, x2, y2, …"""
+    return cost(trajectory((-0.1 + 1.2 * x).reshape(POINTS, 2))) - REWARD
+
+
+def rover(seed: int) -> Problem:
+    """The same for every seed."""
+    return over_box(NAME, rover_value, dim=2 * POINTS, low=0.0, high=1.0)

@@ -1,0 +1,281 @@
+"""What is kept of a run: a journal while it is under way, one small compressed record once it is over.
+
+    <results>/running/<problem>.<method>.<seed>-<initial>+<evaluations>.jsonl   a line per finished evaluation
+    <results>/runs/<problem>/<method>/<seed>-<initial>+<evaluations>.json.gz
+
+A record holds every value in full, the times, the best point, and where it all came from; the other points are dropped
+(a run of ours repeats them from its seed, and 160 points of 180 parameters would be most of the repository).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import io
+import json
+import math
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.errors import DechboError
+
+Array = NDArray[np.float64]
+
+FINISHED, OUT_OF_TIME, CRASHED = "finished", "out of time", "crashed"
+FORMAT, VERSION = "dechbo bench run", 1
+
+
+class BenchError(DechboError, RuntimeError):
+    """A run, a record or a peer of the bench is not as it should be."""
+
+
+@dataclass(frozen=True, order=True)
+class Run:
+    """One run: a method on a problem from one seed, ``initial`` given points and ``evaluations`` of its own."""
+
+    problem: str
+    method: str
+    seed: int
+    initial: int = 10
+    evaluations: int = 150
+
+    @property
+    def total(self) -> int:
+        """How many values the whole run has."""
+        return self.initial + self.evaluations
+
+    @property
+    def key(self) -> str:
+        """The run in one word."""
+        return f"{self.problem}.{self.method}.{self.seed}-{self.initial}+{self.evaluations}"
+
+    def path(self, results: Path) -> Path:
+        """Where the record of the finished run lies."""
+        name = f"{self.seed}-{self.initial}+{self.evaluations}.json.gz"
+        return results / "runs" / self.problem / self.method / name
+
+
+@dataclass(frozen=True)
+class Step:
+    """One evaluation; ``value`` is None where it failed. Asking includes telling the value before."""
+
+    params: dict[str, Any]
+    value: float | None
+    ask_seconds: float = 0.0
+    ask_cpu: float = 0.0
+    evaluation_seconds: float = 0.0
+
+
+class Journal:
+    """The steps of a run under way: appended one by one, each on disk before the next is asked for."""
+
+    def __init__(self, results: Path, run: Run) -> None:
+        folder = results / "running"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{run.key}.jsonl"
+        self.saved = folder / f"{run.key}.run.json"  # the run file of a method that has one
+        self.log = folder / f"{run.key}.log"  # what a peer prints
+        self._file = open(self.path, "a+b")  # noqa: SIM115
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise BenchError(f"{run.key} is under way in another process: wait for it, or stop it") from None
+        self.steps: list[Step] = []
+        self.resumed: list[int] = []  # after how many steps the run was taken up again
+        self._read()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def _read(self) -> None:
+        """All whole lines; half a line at the end, of a process that was killed while it wrote, is cut off."""
+        self._file.seek(0)
+        content = self._file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        self._file.truncate(len(whole))
+        for line in map(json.loads, whole.splitlines()):
+            if "resumed" in line:
+                self.resumed.append(line["resumed"])
+            else:
+                self.steps.append(Step(**line))
+        if whole:
+            self.resumed.append(len(self.steps))
+            self._write({"resumed": len(self.steps)})
+
+    def append(self, step: Step) -> None:
+        """Write ``step`` down for good."""
+        self._write(asdict(step))
+        self.steps.append(step)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._file.write(json.dumps(line, default=_plain).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def remove(self) -> None:
+        """Forget the run: its record is written, or it begins anew."""
+        unfinished = self.path.parent.glob(f".{self.saved.name}.*")  # of a process killed while it saved
+        for path in (self.path, self.saved, self.log, *unfinished):
+            path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run that is over: finished, crashed or out of time. ``values`` are in the order of evaluation."""
+
+    run: Run
+    status: str  # "finished", "out of time", or "crashed: …"
+    values: tuple[float | None, ...]
+    optimum: float | None
+    dim: int
+    ask_seconds: tuple[float, ...]  # of the method's own evaluations, after the initial ones
+    ask_cpu: tuple[float, ...]
+    evaluation_seconds: tuple[float, ...]
+    best_params: Mapping[str, Any] | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+    resumed: tuple[int, ...] = ()  # after how many evaluations the run was taken up again
+    cpu_limit: float | None = None
+
+    @classmethod
+    def of(cls, run: Run, steps: list[Step], status: str, **facts: Any) -> Record:
+        """The record of ``steps``."""
+        best = min((s for s in steps if s.value is not None), key=lambda s: s.value or 0.0, default=None)
+        own = steps[run.initial :]
+        return cls(
+            run=run,
+            status=status,
+            values=tuple(step.value for step in steps),
+            ask_seconds=tuple(_short(step.ask_seconds) for step in own),
+            ask_cpu=tuple(_short(step.ask_cpu) for step in own),
+            evaluation_seconds=tuple(_short(step.evaluation_seconds) for step in steps),
+            best_params=None if best is None else best.params,
+            **facts,
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether the whole budget was used."""
+        return self.status == FINISHED
+
+    @property
+    def best_so_far(self) -> Array:
+        """min_{i <= t} of the values, (total,): a run that stopped early keeps what it had; inf before any value."""
+        reached = np.full(self.run.total, np.inf)
+        known = [np.inf if value is None else value for value in self.values]
+        reached[: len(known)] = known
+        return np.minimum.accumulate(reached)
+
+    @property
+    def regret(self) -> Array:
+        """min_{i <= t} f(x_i) - f(x*), or the best value itself where the optimum is not known."""
+        return self.best_so_far - (self.optimum or 0.0)
+
+    @property
+    def final(self) -> float:
+        """The regret at the end."""
+        return float(self.regret[-1])
+
+    def write(self, results: Path) -> Path:
+        """Write the record whole or not at all; the same content gives the same bytes."""
+        path = self.run.path(results)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        text = json.dumps(content, default=_plain, separators=(",", ":"), allow_nan=False)
+        buffer = io.BytesIO()
+        with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as file:
+            file.write(text.encode())
+        beside = path.with_suffix(f".{os.getpid()}")
+        beside.write_bytes(buffer.getvalue())
+        os.replace(beside, path)
+        return path
+
+    @classmethod
+    def read(cls, path: Path) -> Record:
+        """The record in ``path``."""
+        try:
+            content = json.loads(gzip.decompress(path.read_bytes()))
+            if (content.pop("format"), content.pop("version")) != (FORMAT, VERSION):
+                raise ValueError("not of this format and version")
+            known = {name: content[name] for name in (f.name for f in fields(cls))}
+            lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+            return cls(**{**known, **lists, "run": Run(**known["run"])})
+        except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BenchError(f"{path} is not a record of a bench run: {error}; delete it and run again") from error
+
+
+def records(results: Path) -> Iterator[Record]:
+    """Every record under ``results``, in a fixed order."""
+    for path in sorted((results / "runs").glob("*/*/*.json.gz")):
+        yield Record.read(path)
+
+
+# ------------------------------------------------------------------ absent
+
+
+def absent(results: Path) -> dict[str, str]:
+    """Methods that could not run here, and why: they are named in every table."""
+    path = results / "absent.json"
+    reasons: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return reasons
+
+
+def write_absent(results: Path, reasons: Mapping[str, str]) -> None:
+    """Keep ``reasons``."""
+    path = results / "absent.json"
+    if reasons:
+        results.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(dict(sorted(reasons.items())), indent=1) + "\n", encoding="utf-8")
+    else:
+        path.unlink(missing_ok=True)
+
+
+# ----------------------------------------------------------------- machine
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were made on."""
+    return {"cpu": _cpu_model(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or "unknown"
+
+
+def _short(seconds: float) -> float:
+    """Four digits are enough for a time."""
+    return float(f"{seconds:.4g}")
+
+
+def _plain(value: object) -> object:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is not plain data")
+
+
+def finite(value: object) -> float | None:
+    """``value`` as a float, or None where it is no finite number: a failed evaluation."""
+    number = None if value is None else float(value)  # type: ignore[arg-type]
+    return number if number is not None and math.isfinite(number) else None

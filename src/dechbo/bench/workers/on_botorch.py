@@ -1,0 +1,67 @@
+"""BoTorch: SingleTaskGP with LogEI or UCB, everything else as the package has it by default.
+
+The model is ``SingleTaskGP`` on the unit cube (its own outcome standardisation and priors), fitted anew for each ask;
+``optimize_acqf`` with 10 restarts from 512 raw samples, as in BoTorch's tutorials. UCB uses beta = 0.2 d log(2t), t the
+values told. Categories are one-hot, discrete numbers rounded after the search (``wire.Cube``). A failed evaluation
+counts as the worst value so far.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import wire
+from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+from gpytorch.mlls import ExactMarginalLogLikelihood
+
+RESTARTS, RAW_SAMPLES = 10, 512
+
+
+class BoTorch(wire.Worker):
+    """Ask maximises the acquisition of the negated values; the suggestion depends on seed and history only."""
+
+    def __init__(self, start: wire.Start) -> None:
+        torch.set_num_threads(1)
+        torch.set_default_dtype(torch.double)
+        self.cube = wire.Cube(start.space)
+        self.seed = start.seed
+        self.acquisition = start.method.split("-")[1]
+        self.points: list[list[float]] = []
+        self.values: list[float] = []
+        self.told = 0
+        self.options = {
+            "model": "SingleTaskGP",
+            "acquisition": self.acquisition,
+            "num_restarts": RESTARTS,
+            "raw_samples": RAW_SAMPLES,
+            **({"beta": "0.2 d log(2t)"} if self.acquisition == "ucb" else {}),
+        }
+
+    def tell(self, params: wire.Params, value: float | None) -> None:
+        self.told += 1
+        if value is not None or self.values:
+            self.points.append(self.cube.encode(params))
+            self.values.append(min(self.values) if value is None else -value)
+
+    def ask(self) -> wire.Params:
+        torch.manual_seed(1_000_003 * self.seed + self.told)
+        if not self.values:
+            return self.cube.decode(torch.rand(self.cube.dim).tolist())
+        X, Y = torch.tensor(self.points), torch.tensor(self.values).unsqueeze(-1)
+        model = SingleTaskGP(X, Y)
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        if self.acquisition == "ucb":
+            acquisition = UpperConfidenceBound(model, beta=0.2 * self.cube.dim * math.log(2 * len(self.values)))
+        else:
+            acquisition = LogExpectedImprovement(model, best_f=Y.max())
+        bounds = torch.stack([torch.zeros(self.cube.dim), torch.ones(self.cube.dim)])
+        found, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=RESTARTS, raw_samples=RAW_SAMPLES)
+        return self.cube.decode(found[0].tolist())
+
+
+if __name__ == "__main__":
+    wire.serve(BoTorch, ["torch", "gpytorch", "botorch"])

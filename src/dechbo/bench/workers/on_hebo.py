@@ -1,0 +1,88 @@
+"""HEBO (Cowen-Rivers et al. 2022), plain ("hebo") and with its random decompositions ("hebo-rd").
+
+HEBO's own parameter types: num, pow for log scales, int, pow_int, step_int for steps, cat for categories (by index).
+The given points count as its random samples, so the model takes over right after them; MACE and NSGA-II as by default.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+import wire
+from hebo.design_space.design_space import DesignSpace
+from hebo.optimizers.hebo import HEBO
+
+# HEBO's own settings of its GP, with the kernel of a random tree of E = 0.2 for each fit
+DECOMPOSED = {
+    "lr": 0.01,
+    "num_epochs": 100,
+    "verbose": False,
+    "noise_lb": 8e-4,
+    "pred_likeli": False,
+    "rd": True,
+    "E": 0.2,
+}
+
+
+def parameter(entry: dict[str, Any]) -> dict[str, Any]:
+    """HEBO's own form of a parameter; with steps it counts them."""
+    name = {"name": entry["name"]}
+    if entry["type"] == "categorical":
+        return {**name, "type": "cat", "categories": [str(k) for k in range(len(entry["choices"]))]}
+    if entry["type"] == "float" and entry["step"] is not None:
+        return {**name, "type": "int", "lb": 0, "ub": int((entry["high"] - entry["low"]) / entry["step"] + 1e-9)}
+    bounds = {"lb": entry["low"], "ub": entry["high"]}
+    if entry["type"] == "float":
+        return {**name, "type": "pow" if entry["log"] else "num", **bounds}
+    if entry["step"] != 1:
+        return {**name, "type": "step_int", "step": entry["step"], **bounds}
+    return {**name, "type": "pow_int" if entry["log"] else "int", **bounds}
+
+
+class Hebo(wire.Worker):
+    """Ask depends on seed and history only: every random number generator is seeded for each."""
+
+    def __init__(self, start: wire.Start) -> None:
+        torch.set_num_threads(1)
+        self.space, self.seed, self.told = start.space, start.seed, 0
+        space = DesignSpace().parse([parameter(entry) for entry in start.space])
+        config = DECOMPOSED if start.method == "hebo-rd" else None
+        self.hebo = HEBO(space, rand_sample=start.n_initial, scramble_seed=start.seed, model_config=config)
+        self.options = {"rand_sample": start.n_initial, "model_config": config}
+
+    def tell(self, params: wire.Params, value: float | None) -> None:
+        self.told += 1
+        row = {entry["name"]: [self._coded(entry, params[entry["name"]])] for entry in self.space}
+        self.hebo.observe(pd.DataFrame(row), np.array([[np.nan if value is None else value]]))
+
+    def ask(self) -> wire.Params:
+        seed = (1_000_003 * self.seed + self.told) % 2**32
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002  (HEBO draws from the global generator)
+        torch.manual_seed(seed)
+        row = self.hebo.suggest(n_suggestions=1).iloc[0]
+        return {entry["name"]: self._native(entry, row[entry["name"]]) for entry in self.space}
+
+    @staticmethod
+    def _coded(entry: dict[str, Any], value: Any) -> Any:
+        if entry["type"] == "categorical":
+            return str(next(k for k, choice in enumerate(entry["choices"]) if wire.same(choice, value)))
+        if entry["type"] == "float" and entry["step"] is not None:
+            return round((value - entry["low"]) / entry["step"])
+        return value
+
+    @staticmethod
+    def _native(entry: dict[str, Any], value: Any) -> Any:
+        if entry["type"] == "categorical":
+            return entry["choices"][int(value)]
+        if entry["type"] == "float" and entry["step"] is not None:
+            value = entry["low"] + value * entry["step"]
+        return wire.legal(entry, value)
+
+
+if __name__ == "__main__":
+    wire.serve(Hebo, ["HEBO", "torch", "gpytorch", "numpy", "pymoo"])

@@ -1,0 +1,296 @@
+"""Runs: the same points for all, everything on disk at once, and a killed run that ends as if it had not been."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dechbo.bench import methods, problems, runner
+from dechbo.bench.methods import Entry
+from dechbo.bench.records import Journal, Record, Run
+from dechbo.space import Space
+
+SMALL = Run("rosenbrock-4", "random", 1, initial=4, evaluations=6)
+
+
+class Killed(BaseException):
+    """Stands in for a kill: nothing of ours may catch it."""
+
+
+def killed_after(count: int):
+    def report(done: int, regret: float) -> None:
+        if done == count:
+            raise Killed
+
+    return report
+
+
+def same_course(first: Record, second: Record) -> bool:
+    """Whether two runs evaluated the same points with the same values, bit for bit."""
+    kept = ("run", "status", "values", "best_params", "optimum", "options")
+    return all(getattr(first, name) == getattr(second, name) for name in kept)
+
+
+class Misbehaving:
+    """A method that answers well twice, and then does what ``how`` does."""
+
+    def __init__(self, space: Space, *, how: Any, **_: Any) -> None:
+        self.space, self.how, self.asked = space, how, 0
+
+    def ask(self) -> dict[str, Any]:
+        self.asked += 1
+        return self.space.decode(self.space.from_uniform([0.5] * self.space.dim)) if self.asked < 3 else self.how()
+
+    def tell(self, params: Any, value: float | None) -> None: ...
+
+
+def misbehave(monkeypatch: pytest.MonkeyPatch, how: Any) -> Run:
+    entry = Entry("odd", "odd", lambda space, **options: Misbehaving(space, how=how, **options))
+    monkeypatch.setitem(methods.ENTRIES, "odd", entry)
+    return dataclasses.replace(SMALL, method="odd")
+
+
+def test_every_method_is_given_the_same_points_of_the_space():
+    space = problems.problem("nk-8").space
+    run = Run("nk-8", "random", 3, initial=5)
+    points = runner.initial_points(space, run)
+    assert points == runner.initial_points(space, dataclasses.replace(run, method="dechbo"))
+    assert len(points) == 5
+    for params in points:
+        assert space.decode(space.encode(params)) == params
+    assert points != runner.initial_points(space, dataclasses.replace(run, seed=4))
+
+
+def test_a_run_leaves_a_record_and_nothing_else(tmp_path: Path):
+    heard: list[tuple[int, float]] = []
+    record = runner.execute(SMALL, tmp_path, report=lambda done, regret: heard.append((done, regret)))
+    problem = problems.problem(SMALL.problem, SMALL.seed)
+    given = runner.initial_points(problem.space, SMALL)
+    assert list(record.values[:4]) == [problem(params) for params in given]
+    assert record.finished
+    assert len(record.values) == 10
+    assert len(record.ask_cpu) == 6
+    assert problem(record.best_params) == min(record.values)
+    assert [done for done, _ in heard] == list(range(1, 11))
+    assert [regret for _, regret in heard] == record.regret.tolist()
+    assert record.versions["dechbo"]
+    assert record.machine["cpu"]
+    assert Record.read(SMALL.path(tmp_path)) == record
+    assert not list((tmp_path / "running").iterdir())
+
+
+def test_every_evaluation_is_on_disk_before_the_next_ask(tmp_path: Path):
+    lines: list[int] = []
+
+    def report(done: int, regret: float) -> None:
+        lines.append(len((tmp_path / "running" / f"{SMALL.key}.jsonl").read_text().splitlines()))
+
+    runner.execute(SMALL, tmp_path, report=report)
+    assert lines == list(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("method", "cuts"),
+    [
+        ("random", (2, 5, 9)),
+        ("sobol", (6,)),
+        ("dechbo", (2, 7, 8)),
+        ("add-gp-ucb", (7,)),
+        ("add-mes-r", (6,)),
+        ("rembo", (6,)),
+    ],
+)
+def test_an_interrupted_run_ends_as_an_uninterrupted_one(tmp_path: Path, method: str, cuts: tuple[int, ...]):
+    run = dataclasses.replace(SMALL, method=method)
+    whole = runner.execute(run, tmp_path / "whole")
+    for cut in cuts:
+        with pytest.raises(Killed):
+            runner.execute(run, tmp_path / "cut", report=killed_after(cut))
+    resumed = runner.execute(run, tmp_path / "cut")
+    assert same_course(resumed, whole)
+    assert resumed.resumed == cuts
+
+
+def test_the_default_resumes_from_its_run_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What was saved is not asked for again: at most the one evaluation after the last save."""
+    run = dataclasses.replace(SMALL, method="dechbo", evaluations=5)
+    with pytest.raises(Killed):
+        runner.execute(run, tmp_path, report=killed_after(8))
+    asked = 0
+
+    def counting(self: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return ask(self)
+
+    from dechbo.optimizer import Optimizer
+
+    ask = Optimizer.ask
+    monkeypatch.setattr(Optimizer, "ask", counting)
+    runner.execute(run, tmp_path)
+    assert asked == 2  # one again, one new
+
+
+def test_a_method_that_fails_counts_with_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = misbehave(monkeypatch, lambda: 1 / 0)
+    record = runner.execute(run, tmp_path)
+    assert record.status == "crashed: ZeroDivisionError: division by zero"
+    assert len(record.values) == 6
+    assert record.final == record.regret[5]
+
+
+def test_a_point_outside_the_space_is_a_failure_of_the_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = misbehave(monkeypatch, lambda: {"x1": 1e9})
+    assert runner.execute(run, tmp_path).status.startswith("crashed: suggested a point outside the space")
+
+
+def test_a_method_that_uses_up_its_time_is_stopped_in_the_middle_of_an_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def burn() -> None:
+        while True:
+            pass
+
+    record = runner.execute(misbehave(monkeypatch, burn), tmp_path, cpu_limit=0.3)
+    assert record.status == "out of time"
+    assert len(record.values) == 6
+    assert record.cpu_limit == 0.3
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+
+
+def test_a_failed_evaluation_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    class Fails:
+        name, optimum = "Fails", 0.0
+        space = problems.problem("rosenbrock-4").space
+        calls = 0
+
+        def __call__(self, params: Any) -> float:
+            self.calls += 1
+            if self.calls % 3 == 0:
+                raise RuntimeError("no power")
+            return float("nan") if self.calls % 3 == 1 else params["x1"]
+
+        def regret(self, value: float) -> float:
+            return value
+
+    fails = Fails()
+    monkeypatch.setattr(problems, "problem", lambda name, seed: fails)
+    record = runner.execute(dataclasses.replace(SMALL, method="dechbo"), tmp_path)
+    assert record.finished
+    assert [value is None for value in record.values] == [True, False, True] * 3 + [True]
+
+
+def test_a_run_whose_process_died_is_recorded(tmp_path: Path):
+    with pytest.raises(Killed):
+        runner.execute(SMALL, tmp_path, report=killed_after(7))
+    record = runner.give_up(SMALL, tmp_path, "killed by SIGSEGV")
+    assert record.status == "crashed: killed by SIGSEGV"
+    assert len(record.values) == 7
+    assert np.isfinite(record.final)
+
+
+def bench(results: Path, *arguments: str) -> subprocess.Popen[str]:
+    code = "from dechbo.cli import main; main()"
+    command = [sys.executable, "-c", code, "bench", "run", *arguments, "--results", str(results)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+
+
+@pytest.mark.system
+def test_a_bench_killed_by_sigkill_ends_as_an_uninterrupted_one(tmp_path: Path):
+    arguments = ("rosenbrock-4,nk-8", "--methods", "dechbo,dechbo-learned,gp-ucb,random", "--seeds", "2")
+    arguments += ("--evaluations", "25", "--initial", "5")
+    finish(bench(tmp_path / "whole", *arguments))
+    kills = 0
+    while kills < 3:
+        process = bench(tmp_path / "cut", *arguments)
+        wait_for_steps(tmp_path / "cut", process, more=12)
+        ended = process.poll() is not None
+        process.kill()
+        process.communicate()
+        if ended:
+            break
+        kills += 1
+    finish(bench(tmp_path / "cut", *arguments))
+    assert kills
+    paths = sorted((tmp_path / "whole" / "runs").glob("*/*/*.gz"))
+    assert len(paths) == 16
+    resumed = 0
+    for path in paths:
+        again = Record.read(tmp_path / "cut" / path.relative_to(tmp_path / "whole"))
+        assert same_course(again, Record.read(path))
+        resumed += bool(again.resumed)
+    assert resumed
+    assert not list((tmp_path / "cut" / "running").iterdir())
+
+
+def wait_for_steps(results: Path, process: subprocess.Popen[str], more: int) -> None:
+    """Wait until ``more`` evaluations were made since now, or the process ended."""
+    before = steps_in(results)
+    while process.poll() is None and steps_in(results) < before + more:
+        time.sleep(0.02)
+
+
+def steps_in(results: Path) -> int:
+    running = sum(len(path.read_text().splitlines()) for path in results.glob("running/*.jsonl") if path.exists())
+    return running + sum(len(Record.read(path).values) for path in results.glob("runs/*/*/*.gz"))
+
+
+@pytest.mark.system
+def test_a_worker_that_dies_costs_its_own_run_only(tmp_path: Path):
+    arguments = ("rosenbrock-4", "--methods", "dechbo,random", "--seeds", "2", "--evaluations", "40", "--workers", "1")
+    process = bench(tmp_path, *arguments)
+    wait_for_steps(tmp_path, process, more=15)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    workers = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(int(workers[0]), signal.SIGKILL)
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+    statuses = [Record.read(path).status for path in sorted(tmp_path.glob("runs/*/*/*.gz"))]
+    assert len(statuses) == 4
+    assert [status for status in statuses if status != "finished"] == ["crashed: its process died (killed by SIGKILL)"]
+    assert "SIGKILL" in output
+
+
+@pytest.mark.system
+def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path):
+    arguments = ("rosenbrock-4", "--methods", "dechbo", "--seeds", "2", "--evaluations", "60")
+    process = bench(tmp_path, *arguments)
+    wait_for_steps(tmp_path, process, more=20)
+    process.send_signal(signal.SIGINT)
+    output = process.communicate()[0]
+    assert process.returncode == 1
+    assert "the same command goes on" in output
+    journals = list(tmp_path.glob("running/*.jsonl"))
+    assert journals
+    for path in journals:
+        with Journal(tmp_path, run_of(path)):
+            pass  # nobody holds it
+    finish(bench(tmp_path, *arguments))
+
+
+def run_of(path: Path) -> Run:
+    problem, method, rest = path.stem.split(".")
+    seed, budget = rest.split("-")
+    initial, evaluations = budget.split("+")
+    return Run(problem, method, int(seed), int(initial), int(evaluations))
+
+
+def test_the_key_of_a_run_names_it(tmp_path: Path):
+    with Journal(tmp_path, SMALL) as journal:
+        assert run_of(journal.path) == SMALL
+        assert json.dumps(journal.steps) == "[]"
