@@ -17,7 +17,6 @@ from scipy.special import expit, logsumexp
 
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters, Surrogate, fit
 from dechbo.gp.centring import Domain
-from dechbo.gp.fit import log_prior
 from dechbo.graph import FactorGraph
 from dechbo.observations import Observations, Standardisation
 from dechbo.records import Evaluation
@@ -128,24 +127,17 @@ class Recipe:
     def _with_coupled(
         self, additive: Ensemble, prior: GraphPrior, data: Observations, noise: float | None
     ) -> tuple[Ensemble, float]:
-        """One factor over all variables beside the small ones, each weighed by evidence and prior; and its weight.
+        """One factor over all variables beside the small ones, weighed by their evidence; and its weight.
 
-        A model that has next to no weight is left out.
+        The prior odds are those of one more interaction. A model that has next to no weight is left out.
         """
         d = self.space.dim
         if not self.coupled or d <= self.max_factor_size or d > MOST_COUPLED:
             return additive, 0.0
         whole = fit(FactorGraph(d, (tuple(range(d)),)), data, kernel=self.kernels, noise=noise)
-        small = logsumexp(
-            [
-                member.log_evidence(data)
-                + log_prior(member)
-                + prior.log_density(scope for scope in member.graph.scopes if len(scope) > 1)
-                for member in additive.members
-            ],
-            b=additive.weights,
-        )
-        large = whole.log_evidence(data) + log_prior(whole) + prior.log_price(d)
+        # the small factors' graphs were weighed against each other before: here it is evidence against evidence
+        small = logsumexp([member.log_evidence(data) for member in additive.members], b=additive.weights)
+        large = whole.log_evidence(data) + np.log(prior.expected)
         weight = float(expit(large - small))
         if weight < NEGLIGIBLE:
             return additive, 0.0

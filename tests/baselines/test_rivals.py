@@ -37,9 +37,12 @@ def test_a_fresh_rival_told_the_same_asks_the_same(name):
         assert other.ask() != first.ask()
 
 
-@pytest.mark.parametrize("name", MODELLED)
+@pytest.mark.parametrize("name", [name for name in MODELLED if name != "rembo"])
 def test_models_beat_the_random_start_and_random_search(name):
-    """10 told points, then 25 asks: far below the best told, and below random search with as many asks."""
+    """10 told points, then 25 asks: far below the best told, and below random search with as many asks.
+
+    Not REMBO: this function has no low-dimensional subspace to find.
+    """
     start = random_start(CUBE, quadratic)
     reached = {}
     for who in (name, "random"):

@@ -212,7 +212,7 @@ def finish(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.system
 def test_a_bench_killed_by_sigkill_ends_as_an_uninterrupted_one(tmp_path: Path):
-    arguments = ("rosenbrock-4,nk-8", "--methods", "dechbo,dechbo-learned,gp-ucb,random", "--seeds", "2")
+    arguments = ("rosenbrock-4,nk-8", "--methods", "dechbo,dechbo-random,gp-ucb,random", "--seeds", "2")
     arguments += ("--evaluations", "25", "--initial", "5")
     finish(bench(tmp_path / "whole", *arguments))
     kills = 0

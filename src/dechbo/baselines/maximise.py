@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from dechbo.baselines.rival import all_points
-from dechbo.refine import ascend
+from dechbo.scout import ascend
 from dechbo.space import Space
 
 Array = NDArray[np.float64]

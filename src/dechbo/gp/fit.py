@@ -80,13 +80,6 @@ def reach(graph: FactorGraph) -> Array:
     return answer
 
 
-def log_prior(gp: AdditiveGP) -> float:
-    """The log density of a model's hyperparameters under the prior of the fit, up to a constant."""
-    theta = gp.hyperparameters
-    prior = Prior.of(gp.graph, gp.codes)
-    return prior.log_density(np.clip(_logarithms(theta, prior), prior.low, prior.high))[0]
-
-
 def fit(
     graph: FactorGraph,
     data: Observations,

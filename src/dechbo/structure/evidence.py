@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 VARIANCE_MEDIAN, VARIANCE_SPREAD = 0.03, 1.5  # prior of log s_I: normal, for values of standard deviation 1
 NOISE_MEDIAN, NOISE_SPREAD, NOISE_LEAST = 1e-2, 3.0, 1e-6  # prior of the log noise, as in the fit
+NOISE_NONE = 1e-8  # what stands for no noise at all in a chain
 _STEP = 0.7  # of the random walks on log s_I and on the log noise
 
 
@@ -60,7 +61,9 @@ class EvidenceTarget:
         self._kept: dict[int, Array] = {}
         K = np.asfortranarray(reference.gram(data.X))
         noise = reference.hyperparameters.noise + data.noise
-        K[np.diag_indices_from(K)] += noise + cholesky(K, noise)[1]  # jitter: 0 as a rule
+        # jitter: 0 as a rule; without any noise, further factors must not make the matrix singular
+        jitter = max(cholesky(K, noise)[1], NOISE_NONE - float(noise.min()))
+        K[np.diag_indices_from(K)] += noise + jitter
         self._empty = Covariance(K, {}, reference.hyperparameters.noise)
 
     def log_likelihood(

@@ -27,13 +27,13 @@ from dechbo.graph import FactorGraph, Scope
 from dechbo.observations import Observations
 from dechbo.structure.diagnostics import Convergence, diagnose, pair_probabilities
 from dechbo.structure.evidence import EvidenceTarget, fitted_variances
-from dechbo.structure.prior import GraphPrior, Interactions, PairScores, graph_of
+from dechbo.structure.prior import GraphPrior, Interactions, PairScores, ScopeIndex, graph_of
 from dechbo.structure.sampler import GraphSampler, MoveCounts, State, Trace
 from dechbo.structure.scores import Scores, proposal_law, scores_of
 
 Array = NDArray[np.float64]
 
-_SCORE_WORK, _FIT_WORK = 1.5e11, 5e8  # d^2 t^2 / 2 over all rounds, d t^2 over all steps of a fit in between
+_SCORE_WORK, _FIT_WORK = 7e10, 4e8  # d^2 t^2 / 2 over all rounds, d t^2 over all steps of a fit in between
 _FIRST_VARIANCE, _NEGLIGIBLE = 0.03, 1e-4  # of an interaction, for values of variance 1
 
 
@@ -164,9 +164,12 @@ class Chain:
         """``steps`` moves from the interactions with these ``variances``."""
         rng = np.random.default_rng(seed)
         target = EvidenceTarget(self.singles, self.data, rng)
-        state = self.sampler.init(variances, target)
         value, payload = target.with_variances(variances)
-        state = State(state.index, state.log_prior, value, payload)
+        if np.isfinite(value):
+            index = ScopeIndex.of(self.sampler.prior, variances)
+            state = State(index, self.sampler.prior.log_density(index.scopes), value, payload)
+        else:
+            state = self.sampler.init((), target)
         kept: list[Interactions] = []
         log_posteriors: list[float] = []
         moves: Mapping[str, MoveCounts] = {}

@@ -64,17 +64,16 @@ class GraphPrior:
 
     @cached_property
     def _log_weights(self) -> tuple[float, ...]:
-        return tuple(self.log_price(size) for size in range(2, self.largest + 1))
+        return tuple(
+            math.log(self.expected) - self.size_cost * (size - 2) - math.log(math.comb(self.dim, size))
+            for size in range(2, self.largest + 1)
+        )
 
     def log_weight(self, size: int) -> float:
         """log w(size), the log odds of one scope of that size."""
         if not 2 <= size <= self.largest:
             raise ScopeError(f"an interaction has 2 to {self.largest} of the {self.dim} variables, got {size}")
         return self._log_weights[size - 2]
-
-    def log_price(self, size: int) -> float:
-        """The same formula for a factor of any size, such as one over all variables that stands alone."""
-        return math.log(self.expected) - self.size_cost * (size - 2) - math.log(math.comb(self.dim, size))
 
     def log_density(self, interactions: Iterable[Scope]) -> float:
         """log p(U) without its constant; 0 for no interactions."""
