@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dechbo.acquisition import Acquisition
 from dechbo.engine import LocalEngine
+from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact, MaxSum
 from dechbo.observations import Observations
@@ -88,3 +89,22 @@ def test_a_pending_point_is_avoided():
     second = engine.suggest(case.gp, case.data, 100.0, candidates, pending=waiting)
     assert first.choice[0] != second.choice[0]
     assert second.value < first.value
+
+
+def test_an_ensemble_keeps_the_solves_of_every_member():
+    rng = np.random.default_rng(4)
+    X = rng.random((20, 3))
+    y = rng.standard_normal(20)
+    graphs = [FactorGraph.singletons(3), FactorGraph(3, ((0, 1), (2,))), FactorGraph(3, ((0, 1, 2),))]
+    members = tuple(
+        AdditiveGP(graph, Hyperparameters(rng.uniform(0.2, 1, 3), np.ones(len(graph.scopes)), 0.01)) for graph in graphs
+    )
+    candidates = [rng.random(4), rng.random(3), rng.random(5)]
+    keeping = LocalEngine()
+    for count, n in [(3, 8), (3, 9), (3, 15), (2, 15), (2, 20), (3, 20)]:
+        gp = Ensemble(members[:count], (1 / count,) * count)
+        data = Observations(X[:n], y[:n])
+        kept = keeping.suggest(gp, data, 2.0, candidates, recurring=True)
+        scratch = LocalEngine().suggest(gp, data, 2.0, candidates)
+        assert kept.value == pytest.approx(scratch.value, rel=1e-10)
+        np.testing.assert_array_equal(kept.choice, scratch.choice)

@@ -196,3 +196,16 @@ def test_messages_stay_short_with_many_parameters() -> None:
         assert len(str(caught.value)) < 300
     assert isinstance(caught.value, DechboError)
     assert isinstance(caught.value, ValueError)
+
+
+@given(factor_graphs(max_dim=8, max_factors=6, max_size=4))
+def test_a_closed_graph_holds_every_part_once(graph):
+    closed = graph.closed()
+    held = [frozenset(scope) for scope in closed.scopes]
+    assert len(set(held)) == len(held)
+    assert closed.scopes[: graph.dim] == tuple((i,) for i in range(graph.dim))
+    for own in map(frozenset, graph.scopes):
+        assert own in held
+        assert all(own - {i} in held for i in own if len(own) > 1)
+    assert all(any(part <= frozenset(scope) for scope in graph.scopes) for part in held)
+    assert closed.closed() == closed

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dechbo.acquisition import TableCache, average_tables, ucb_tables
 from dechbo.errors import OptionError
 from dechbo.gp import EnsemblePosterior, Surrogate
+from dechbo.gp.ensemble import Posterior, members_of
 from dechbo.maxsum import Maximizer, Maximum, MaxSum
 from dechbo.observations import Observations
 
@@ -49,7 +50,8 @@ class LocalEngine:
         if maximizer is not None and (isinstance(maximizer, type) or not hasattr(maximizer, "maximize")):
             raise OptionError(f"a maximizer has a method maximize(tables), e.g. MaxSum() or Exact(); got {maximizer!r}")
         self.maximizer: Maximizer = MaxSum() if maximizer is None else maximizer
-        self._cache = TableCache(memory_limit=memory_limit)
+        self.memory_limit = memory_limit
+        self._caches: list[TableCache] = []  # one for each member of the model
 
     def suggest(
         self,
@@ -65,13 +67,21 @@ class LocalEngine:
         posterior = gp.condition(data)
         if pending is not None:
             posterior = posterior.with_pending(pending)
+        caches = self._caches_for(posterior) if recurring else None
         if isinstance(posterior, EnsemblePosterior):
-            return self.maximizer.maximize(average_tables(posterior, candidates, beta))
-        cache = self._cache if recurring else None
+            return self.maximizer.maximize(average_tables(posterior, candidates, beta, caches=caches))
+        cache = None if caches is None else caches[0]
         return self.maximizer.maximize(ucb_tables(posterior, candidates, beta, cache=cache))
 
     def prepare(self, gp: Surrogate, data: Observations, candidates: Sequence[Array]) -> None:
-        """Grow the kept solves by the new observations; an ensemble keeps none."""
+        """Grow the kept solves by the new observations."""
         posterior = gp.condition(data)
-        if not isinstance(posterior, EnsemblePosterior):
-            self._cache.prepare(posterior, candidates)
+        for (_, member), cache in zip(members_of(posterior), self._caches_for(posterior), strict=True):
+            cache.prepare(member, candidates)
+
+    def _caches_for(self, posterior: Posterior) -> list[TableCache]:
+        """As many caches as the model has members, which share the memory."""
+        many = len(members_of(posterior))
+        if len(self._caches) != many:
+            self._caches = [TableCache(memory_limit=self.memory_limit // many) for _ in range(many)]
+        return self._caches

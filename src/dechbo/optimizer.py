@@ -27,7 +27,7 @@ from dechbo.interaction import Interaction, interactions_of
 from dechbo.maxsum import Maximizer, MaxSum
 from dechbo.model import REBUILD_EVERY, Model, Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance
-from dechbo.refine import Granularity, Search, base_candidates, grid_graph
+from dechbo.refine import Granularity, Search, base_candidates, gridded
 from dechbo.space import Space
 from dechbo.structure.learner import Effort
 from dechbo.theory import RegretReport, average_regret, lipschitz_estimate, regret_bound, step_bound
@@ -260,7 +260,7 @@ class Optimizer:
             incumbent,
             partial(self._is_among, taken),
             self.granularity,
-            recurring=model.stands_after(index),
+            recurring=self._recurs(model, index),
             look_elsewhere=self.look_elsewhere and self.beta not in GUARANTEED,
             joint=self.choose == "joint" and self.beta not in GUARANTEED,
         )
@@ -498,11 +498,16 @@ class Optimizer:
             asked = history.asked[j]
             if asked.modelled:
                 model = advance(model, j, history.told[: asked.told], history.points)
-                if model.stands_after(j):
+                on_grid = gridded(model.gp)
+                if on_grid is not None and self._recurs(model, j):
                     fixed = self._encoded_fixed(dict(asked.fixed))
-                    grid = base_candidates(self.space, grid_graph(model.gp), len(model.data), fixed, self.granularity)
-                    self._engine.prepare(model.gp, model.data, grid)
+                    grid = base_candidates(self.space, on_grid.graph, len(model.data), fixed, self.granularity)
+                    self._engine.prepare(on_grid, model.data, grid)
         return advance(model, index, history.told, history.points)
+
+    def _recurs(self, model: Model, index: int) -> bool:
+        """Whether the ask after ``index`` will have the same factors at the same hyperparameters."""
+        return self.graph != "random" and model.stands_after(index)
 
     def _answering_model(self) -> Model:
         """The model that the next ask would use: it answers between asks, and leaves no trace in them."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dechbo.acquisition.cache import TableCache
 from dechbo.acquisition.continuous import Acquisition
 from dechbo.acquisition.grid import ucb_tables
 from dechbo.gp.ensemble import EnsemblePosterior, Posterior, members_of
@@ -46,15 +47,24 @@ class AverageAcquisition:
         return float(sum(w * value for w, value, _ in parts)), np.sum([w * slope for w, _, slope in parts], axis=0)
 
 
-def average_tables(posterior: EnsemblePosterior, candidates: Sequence[Array], beta: float) -> FactorTables:
-    """table_I = sum over the members k with I in U_k of w_k phi_I, on the union of their graphs."""
+def average_tables(
+    posterior: EnsemblePosterior,
+    candidates: Sequence[Array],
+    beta: float,
+    *,
+    caches: Sequence[TableCache] | None = None,
+) -> FactorTables:
+    """table_I = sum over the members k with I in U_k of w_k phi_I, on the union of their graphs.
+
+    ``caches``, one for each member, keep their solves.
+    """
     graph = posterior.ensemble.graph
     sizes = np.array([len(values) for values in candidates], dtype=np.int64)
     starts = table_starts(graph, sizes)
     flat = np.zeros(starts[-1])
     at = {scope: k for k, scope in enumerate(graph.scopes)}
-    for weight, member in members_of(posterior):
-        tables = ucb_tables(member, candidates, beta)
+    for m, (weight, member) in enumerate(members_of(posterior)):
+        tables = ucb_tables(member, candidates, beta, cache=None if caches is None else caches[m])
         for scope, table in zip(tables.graph.scopes, tables.values, strict=True):
             k = at[scope]
             flat[starts[k] : starts[k + 1]] += weight * table.ravel()

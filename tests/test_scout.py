@@ -1,0 +1,112 @@
+"""Points off the grid: the joint bound against a dense search, and what must not come again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dechbo import Categorical, FactorGraph, Float, Int, Space
+from dechbo.acquisition import JointAcquisition
+from dechbo.engine import LocalEngine
+from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
+from dechbo.observations import Observations
+from dechbo.refine import Search, gridded
+from dechbo.scout import WORTHWHILE, Scout
+
+SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})
+KERNELS = ("matern52", "matern52", "matern52", "categorical")
+WHOLE = FactorGraph(4, ((0, 1, 2, 3),))
+SINGLE = FactorGraph.singletons(4)
+
+
+def model(seed: int, graph: FactorGraph = WHOLE) -> tuple[AdditiveGP, Observations]:
+    rng = np.random.default_rng(seed)
+    X = np.array([SPACE.from_uniform(u) for u in rng.random((25, 4))])
+    theta = Hyperparameters([0.5, 0.4, 0.6, 1.0], np.ones(len(graph.scopes)) / len(graph.scopes), 1e-3)
+    return AdditiveGP(graph, theta, kernel=KERNELS), Observations(X, rng.standard_normal(25))
+
+
+def scout(seed: int, **changes) -> Scout:
+    gp, data = model(seed)
+    settings = {
+        "posterior": gp.condition(data),
+        "data": data,
+        "beta": 2.0,
+        "fixed": {},
+        "incumbent": data.X[int(data.y.argmax())],
+        "lines": [parameter.grid(9) for parameter in SPACE.parameters],
+        "moving": np.array([0, 1]),
+        "is_taken": lambda point: False,
+        "steps": 50,
+        **changes,
+    }
+    return Scout(SPACE, **settings)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_is_as_good_as_a_dense_search(seed):
+    task = scout(seed)
+    value, point = task.best()
+    rng = np.random.default_rng(100 + seed)
+    rivals = np.array([SPACE.from_uniform(u) for u in rng.random((20_000, 4))])
+    assert value == pytest.approx(task.joint.values(point[None])[0], abs=1e-9)
+    assert value >= task.joint.values(rivals).max() - 1e-3
+    np.testing.assert_array_equal(SPACE.encode(SPACE.decode(point))[2:], point[2:])  # whole numbers and categories
+
+
+def test_known_points_are_followed_too():
+    task = scout(0)
+    peak = task.best()[1]
+    assert task.best([peak])[0] >= task.joint.values(peak[None])[0]
+
+
+def test_what_is_fixed_or_taken_is_respected():
+    task = scout(1, fixed={1: 0.25, 3: 1.0}, moving=np.array([0]), is_taken=lambda p: bool(p[0] < 0.9))
+    _, point = task.best()
+    assert (point[1], point[3]) == (0.25, 1.0)
+    assert point[0] >= 0.9
+    assert scout(1, is_taken=lambda p: True).best() is None
+
+
+def test_a_known_point_promises_nothing():
+    gp, _ = model(2)
+    data = Observations(model(2)[1].X, model(2)[1].y)
+    exact = AdditiveGP(WHOLE, Hyperparameters(gp.hyperparameters.lengthscales, [1.0], 1e-10), kernel=KERNELS)
+    task = scout(2, posterior=exact.condition(data))
+    best = data.X[int(data.y.argmax())]
+    assert task.promise(best[None])[0] < WORTHWHILE
+    assert task.promise(task.best()[1][None])[0] > 0.01
+
+
+def test_members_that_cannot_have_tables_are_left_out_of_the_grids():
+    small, data = model(0, SINGLE)
+    nine = FactorGraph(9, (tuple(range(9)),))
+    large = AdditiveGP(nine, Hyperparameters(np.ones(9), [1.0], 1e-3))
+    assert gridded(large) is None
+    assert gridded(small) is small
+    both = Ensemble(
+        (AdditiveGP(FactorGraph.singletons(9), Hyperparameters(np.ones(9), np.ones(9), 1e-3)), large), (0.25, 0.75)
+    )
+    part = gridded(both)
+    assert part.members == both.members[:1]
+    assert part.weights == (1.0,)
+    assert gridded(Ensemble((large,), (1.0,))) is None
+    assert len(data) == 25
+
+
+@pytest.mark.parametrize("weights", [(0.5, 0.5), (0.0, 1.0)])
+def test_a_mixture_is_searched_by_its_joint_bound(weights):
+    rng = np.random.default_rng(3)
+    dim = 9
+    space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
+    X = rng.random((30, dim))
+    data = Observations(X, -((X - 0.4) ** 2).sum(axis=1))
+    small = AdditiveGP(FactorGraph.singletons(dim), Hyperparameters(np.full(dim, 0.5), np.full(dim, 0.1), 1e-4))
+    large = AdditiveGP(FactorGraph(dim, (tuple(range(dim)),)), Hyperparameters(np.full(dim, 1.5), [1.0], 1e-4))
+    gp = Ensemble((small, large), weights) if weights[0] else Ensemble((large,), (1.0,))
+    task = Search(space, gp, data, 2.0, np.empty((0, dim)), {}, X[int(data.y.argmax())], lambda p: False)
+    found = task.run(LocalEngine())
+    assert found.source == "joint bound"
+    assert found.upper_bound == np.inf
+    joint = JointAcquisition(gp.condition(data), 2.0)
+    assert joint.values(found.point[None])[0] >= joint.values(rng.random((5000, dim))).max()
