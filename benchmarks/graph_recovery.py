@@ -2,12 +2,14 @@
 
     python benchmarks/graph_recovery.py                      # d = 10, 20, 50, ten seeds each
     python benchmarks/graph_recovery.py --dims 10 --seeds 3
+    python benchmarks/graph_recovery.py --kinds few --dims 10 20 --seeds 40     # calibration where data are scarce
 
 A function has one singleton per variable and d/3 interactions, overlapping, three in ten of them triples: products of
 sin(w (x - 1/2) + p) with w in [1, 3.5] and p in [0, 1/2], each factor scaled to a standard deviation between 0.5 and
 1.5; 10 d uniformly random observations, noise of 1 % of the standard deviation. Beside them, the same number of
-observations of a purely additive function and of pure noise. Every finished case is appended to the record at once, and
-a run that was stopped goes on where it was.
+observations of a purely additive function and of pure noise. "few" has 6 d observations with noise of 5 %: there the
+data leave doubts, and the reliability diagram (reliability.png) says whether the probabilities are honest about them.
+Every finished case is appended to the record at once, and a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from records import RESULTS, Record
 
 RECORD = RESULTS / "graph_recovery.jsonl"
 EFFORT = Effort(chains=2, steps=2000, rounds=8, sweep=20)
-KINDS = ("interactions", "additive", "noise")
+KINDS = ("interactions", "additive", "noise", "few")
+BINS = 10
 
 
 def scaled(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
@@ -37,14 +40,14 @@ def scaled(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
 
 def case(kind: str, dim: int, seed: int) -> tuple[Observations, list[tuple[int, ...]]]:
     rng = np.random.default_rng([seed, dim, KINDS.index(kind)])
-    X = rng.random((10 * dim, dim))
+    X = rng.random(((6 if kind == "few" else 10) * dim, dim))
     if kind == "noise":
         return Observations(X, rng.standard_normal(len(X))).standardised()[0], []
-    scopes = random_scopes(rng, dim) if kind == "interactions" else []
+    scopes = [] if kind == "additive" else random_scopes(rng, dim)
     y = np.zeros(len(X))
     for scope in [(i,) for i in range(dim)] + scopes:
         y += scaled(rng, wave_product(X, scope, random_waves(rng, scope)))
-    y += 0.01 * y.std() * rng.standard_normal(len(y))
+    y += (0.05 if kind == "few" else 0.01) * y.std() * rng.standard_normal(len(y))
     return Observations(X, y).standardised()[0], scopes
 
 
@@ -66,11 +69,14 @@ def measure(kind: str, dim: int, seed: int) -> dict[str, object]:
     is_true = np.array([pair in true for pair in pairs])
     row: dict[str, object] = {"seconds": round(seconds, 1)}
     row["largest_false"] = round(float(probabilities[~is_true].max()), 4)
-    if kind == "interactions":
+    if scopes:
         row["auc"] = round(area_under_curve(probabilities[is_true], probabilities[~is_true]), 4)
         row["mean_true"] = round(float(probabilities[is_true].mean()), 4)
-        bins = np.clip((probabilities * 5).astype(int), 0, 4)
-        row["reliability"] = [[int((bins == b).sum()), int(is_true[bins == b].sum())] for b in range(5)]
+        bins = np.clip((probabilities * BINS).astype(int), 0, BINS - 1)
+        row["reliability"] = [
+            [int((bins == b).sum()), int(is_true[bins == b].sum()), round(float(probabilities[bins == b].sum()), 4)]
+            for b in range(BINS)
+        ]
     return row
 
 
@@ -90,26 +96,60 @@ def summary(rows: list[dict]) -> str:
             f"| {dim} | {len(aucs)} | {np.mean(aucs):.3f} | {min(aucs):.3f} | {mean_true:.2f} | {false['additive']} | "
             f"{false['noise']} |"
         )
-    tables = [np.array(row["reliability"]) for row in rows if "reliability" in row]
-    if tables:
-        total = np.sum(tables, axis=0)
-        lines += ["", "| probability | pairs | of them true |", "|---|---|---|"]
-        for b, (count, hits) in enumerate(total):
-            share = f"{hits / count:.2f}" if count else "–"
-            lines.append(f"| {b / 5:.1f} to {(b + 1) / 5:.1f} | {count} | {share} |")
+    for kind in ("interactions", "few"):
+        total = reliability(rows, kind)
+        if total is not None:
+            lines += ["", f"| probability ({kind}) | pairs | mean probability | of them true |", "|---|---|---|---|"]
+            for b, (count, hits, mass) in enumerate(total):
+                shares = f"{mass / count:.2f} | {hits / count:.2f}" if count else "– | –"
+                lines.append(f"| {b / BINS:.1f} to {(b + 1) / BINS:.1f} | {count:.0f} | {shares} |")
     return "\n".join(lines)
+
+
+def reliability(rows: list[dict], kind: str) -> np.ndarray | None:
+    """For each bin of probabilities: pairs, true pairs, and the sum of their probabilities."""
+    tables = [np.array(row["reliability"]) for row in rows if row["kind"] == kind and "reliability" in row]
+    return np.sum(tables, axis=0) if tables else None
+
+
+def draw(rows: list[dict], path: Path) -> None:
+    """The reliability diagram: how often pairs are true against how probable they were said to be."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(5, 5), layout="constrained")
+    axes.plot([0, 1], [0, 1], color="0.7", lw=1, zorder=0)
+    labels = {"interactions": "10 d observations, noise 1 %", "few": "6 d observations, noise 5 %"}
+    for (kind, label), colour in zip(labels.items(), ("#0072B2", "#D55E00"), strict=True):
+        total = reliability(rows, kind)
+        if total is None:
+            continue
+        count, hits, mass = total[total[:, 0] > 0].T
+        share = hits / count
+        spread = np.sqrt(np.maximum(share * (1 - share), 0.25 / count) / count)
+        axes.errorbar(mass / count, share, yerr=spread, color=colour, marker="o", ms=5, lw=1, capsize=2, label=label)
+        for x, y, n in zip(mass / count, share, count, strict=True):
+            axes.annotate(f"{n:.0f}", (x, y), (6, -11), textcoords="offset points", color=colour, fontsize=7)
+    axes.set(xlabel="probability of a common factor", ylabel="share of these pairs that have one")
+    axes.set(xlim=(-0.03, 1.05), ylim=(-0.03, 1.08), title="Are the probabilities honest? (numbers: pairs in a bin)")
+    axes.legend(frameon=False, loc="upper left")
+    figure.savefig(path, dpi=120)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dims", type=int, nargs="+", default=[10, 20, 50])
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["interactions", "additive", "noise"])
     parser.add_argument("--record", type=Path, default=RECORD)
     arguments = parser.parse_args()
     record = Record(arguments.record, ("kind", "dim", "seed"))
-    for dim, seed, kind in itertools.product(arguments.dims, range(arguments.seeds), KINDS):
+    for dim, seed, kind in itertools.product(arguments.dims, range(arguments.seeds), arguments.kinds):
         record.add({"kind": kind, "dim": dim, "seed": seed}, measure)
     print(summary(record.rows))
+    draw(record.rows, Path(__file__).parent / "reliability.png")
 
 
 if __name__ == "__main__":
