@@ -21,7 +21,7 @@ values = np.linalg.cholesky(truth.gram(points) + 1e-9 * np.eye(len(points))) @ r
 objective = {tuple(space.decode(point).values()): value for point, value in zip(points, values, strict=True)}
 
 optimizer = Optimizer(
-    space, graph=graph, seed=0, direction="maximize", beta="theory-factor", noise=0.01, maximizer=Exact()
+    space, graph=graph, seed=0, direction="maximize", beta="theory-factor", noise=0.01, maximizer=Exact(), centred=False
 )
 for _ in range(60):
     params = optimizer.ask()

@@ -73,3 +73,10 @@ def test_bad_tables_are_refused():
         dechbo.interactions([[1, 2]], [1.0], SPACE)
     with pytest.raises(dechbo.DechboError, match="successful"):
         dechbo.interactions(X, [math.nan] * 5, SPACE)
+
+
+def test_a_number_that_is_missing_is_not_a_category(tmp_path):
+    path = tmp_path / "gaps.csv"
+    path.write_text("a,b,y\n1,2.5,3\n2,,4\n3,1.5,5\n")
+    with pytest.raises(DataError, match=r"column 'b' has numbers, but nothing in rows \[2\]"):
+        dechbo.interactions.from_csv(path)

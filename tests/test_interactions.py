@@ -107,3 +107,14 @@ def test_other_graphs_have_no_interactions_to_tell():
     for question in (optimizer.interactions, optimizer.pair_probabilities):
         with pytest.raises(OptionError, match="learned"):
             question()
+
+
+def test_whether_the_chains_have_mixed_can_be_asked():
+    optimizer = Optimizer(SPACE, seed=0, effort=QUICK)
+    for u in np.random.default_rng(1).random((15, 4)):
+        params = SPACE.decode(SPACE.from_uniform(u))
+        optimizer.tell(params, objective(params))
+    assert optimizer.convergence().ess > 0
+    given = Optimizer(SPACE, seed=0, graph=FactorGraph.singletons(4))
+    given.tell(params, 1.0)
+    assert given.convergence() is None

@@ -115,6 +115,25 @@ def test_where_everything_is_coupled_interactions_say_so():
     assert optimizer.info.graph.max_factor_size == 5
 
 
+def test_the_theorems_betas_know_no_factor_over_all_variables():
+    space = box(9)
+    optimizer = Optimizer(space, seed=0, beta="theory-factor", max_factor_size=2, effort=QUICK)
+    for x in np.random.default_rng(0).random((40, 9)):
+        optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), -float(np.exp(-8 * ((x - 0.5) ** 2).sum())))
+    optimizer.ask()
+    assert optimizer.info.certified
+    assert optimizer.info.graph.max_factor_size <= 2
+
+
+def test_learned_factors_of_more_than_four_variables_are_centred_too():
+    space = box(6)
+    optimizer = Optimizer(space, seed=0, max_factor_size=5, coupled=False, effort=QUICK)
+    for x in np.random.default_rng(0).random((30, 6)):
+        optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), float(np.prod(x[:5] - 0.5)))
+    assert isinstance(optimizer.interactions(), list)
+    assert all(member.domains is not None for member in optimizer._preview[1].gp.members)
+
+
 def test_plain_kernels_cover_their_parts():
     graph = FactorGraph(4, ((0,), (1,), (2,), (3,), (0, 1), (0, 1, 2)))
     assert set(without_parts(graph).scopes) == {(3,), (0, 1, 2)}
@@ -146,7 +165,10 @@ def test_the_papers_algorithm(tmp_path):
     assert optimizer.info.graph.max_factor_size <= 2
     assert optimizer.info.polished_value == optimizer.info.value  # on its grid
     optimizer.save(tmp_path / "run.json")
-    assert Optimizer.load(tmp_path / "run.json").ask() == optimizer.ask()
+    loaded = Optimizer.load(tmp_path / "run.json")
+    for name in ("centred", "coupled", "choose", "look_elsewhere", "granularity", "maximizer", "graph_samples"):
+        assert getattr(loaded, name) == getattr(optimizer, name), name
+    assert loaded.ask() == optimizer.ask()
     assert Optimizer.paper(box(4), beta=2.0).beta == 2.0
 
 

@@ -67,7 +67,7 @@ class Interactions:
         ragged = [k for k, row in enumerate(table) if None in row or None in row.values()]
         if ragged:
             raise DataError(f"{path}, row {ragged[0] + 1}: the number of fields differs from the header")
-        columns = {name: _column([row[name] for row in table]) for name in names if name != target}
+        columns = {name: _column(path, name, [row[name] for row in table]) for name in names if name != target}
         if space is None:
             found = {name: _parameter(values) for name, values in columns.items()}
             space = Space({name: parameter for name, parameter in found.items() if parameter is not None})
@@ -89,13 +89,22 @@ def _named(row: Any, space: Space) -> dict[str, Any]:
     return dict(zip(space.names, values, strict=True))
 
 
-def _column(texts: list[str]) -> list[Any]:
-    """Whole numbers if all are, numbers if all are, otherwise the texts."""
+def _column(path: object, name: str, texts: list[str]) -> list[Any]:
+    """Whole numbers if all are, numbers if all are, otherwise the texts; numbers with gaps are an error."""
     for kind in (int, float):
         try:
             return [kind(text) for text in texts]
         except ValueError:
             continue
+    if empty := [k + 1 for k, text in enumerate(texts) if not text.strip()]:
+        try:
+            given = [float(text) for text in texts if text.strip()]
+        except ValueError:
+            return list(texts)
+        if given:
+            raise DataError(
+                f"{path}: column {name!r} has numbers, but nothing in rows {shortened(empty)}: fill or drop them"
+            )
     return list(texts)
 
 

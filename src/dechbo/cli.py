@@ -94,12 +94,17 @@ def _display(problem: Problem, optimizer: Optimizer, bests: list[float], evaluat
     else:
         proof = f"{info.gap:.2e}   (within {info.gap:.2%} of the best on its grid)"
         if not info.certified:
-            proof = "none: the best on the grid is known already, this point looks elsewhere"
+            proof = "none: " + (
+                "the best on the grid is known already, this point looks elsewhere"
+                if info.source == "elsewhere"
+                else "one factor holds all parameters, this point was found off the grid"
+            )
         elif info.gap == 0:
             proof = "0   (proven best on its grid)"
-        pairs = [" ".join(names[i] for i in scope) for scope in info.graph.scopes if len(scope) > 1]
+        more = [" ".join(names[i] for i in scope) for scope in info.graph.scopes if 1 < len(scope) < len(names)]
+        more += ["all together"] if any(len(scope) == len(names) for scope in info.graph.scopes) else []
         facts.add_row("gap", proof)
-        facts.add_row("factors", f"{len(info.graph.scopes)}: each parameter alone, and " + ", ".join(pairs))
+        facts.add_row("factors", f"{len(info.graph.scopes)}: " + ", ".join(["each parameter alone", *more]))
         facts.add_row("beta", f"{info.beta:.2f}")
         facts.add_row("this ask", f"{1000 * info.seconds:.0f} ms")
     return Panel(Group(bar, facts), title=f"dechbo · {problem.name}", width=100)

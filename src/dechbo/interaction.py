@@ -51,6 +51,7 @@ def interactions_of(model: Model, names: Sequence[str]) -> list[Interaction]:
     found = [
         Interaction(tuple(names[i] for i in scope), probability, shares.get(scope, 0.0))
         for scope, probability in probabilities.items()
+        if probability > 0
     ]
     return sorted(found, key=lambda interaction: (-interaction.share, -interaction.probability, interaction.scope))
 

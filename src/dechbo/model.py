@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 REBUILD_EVERY = 10
 FEW = 64  # discrete parameters with more values are averaged over the interval
-LARGEST_CENTRED = 4  # larger factors keep plain kernels: they have too many parts
+LARGEST_CENTRED = 4  # given graphs with larger factors keep plain kernels: they would have too many parts
 MOST_COUPLED = 200  # variables up to which one factor over all of them is tried
 NEGLIGIBLE = 0.01  # a model with less weight than this is left out
 FAR = 100.0  # a value so many standard deviations away asks for a new fit at once
@@ -101,7 +101,8 @@ class Recipe:
     def _cold(self, index: int, data: Observations, noise: float | None, scaling: Standardisation) -> Model:
         """A model from the data alone: on a graph that is given or drawn, or on graphs sampled from the data."""
         if self.graph != "learned":
-            alone = self._fitted(self.graph_at(index), data, noise)
+            graph = self.graph_at(index)
+            alone = self._fitted(graph, data, noise, self.centred and graph.max_factor_size <= LARGEST_CENTRED)
             return Model(alone, data, scaling, len(data), refitted=True)
         prior = GraphPrior(self.space.dim, max_factor_size=self.max_factor_size)
         learned = learn(
@@ -116,13 +117,13 @@ class Recipe:
         )
         # chains need smooth functions to tell interactions from noise; the search may need rough ones: fitted anew
         graphs = learned.graphs if self.centred else tuple(without_parts(graph) for graph in learned.graphs)
-        members = tuple(self._fitted(graph, data, noise) for graph in graphs)
+        members = tuple(self._fitted(graph, data, noise, self.centred) for graph in graphs)
         additive = Ensemble(members, tuple(learned.weights.tolist()))
         gp, weight = self._with_coupled(additive, prior, data, noise)
         return Model(gp, data, scaling, len(data), refitted=True, learned=learned, coupled=weight)
 
-    def _fitted(self, graph: FactorGraph, data: Observations, noise: float | None) -> AdditiveGP:
-        return fit(graph, data, kernel=self.kernels, domains=self._domains_of(graph), noise=noise)
+    def _fitted(self, graph: FactorGraph, data: Observations, noise: float | None, centred: bool) -> AdditiveGP:
+        return fit(graph, data, kernel=self.kernels, domains=self.domains if centred else None, noise=noise)
 
     def _with_coupled(
         self, additive: Ensemble, prior: GraphPrior, data: Observations, noise: float | None
@@ -172,9 +173,6 @@ class Recipe:
     def domains(self) -> list[Domain]:
         """What centred kernels average over: the unit interval, or the values of a discrete parameter if few."""
         return [parameter.grid(FEW) if parameter.cardinality <= FEW else None for parameter in self.space.parameters]
-
-    def _domains_of(self, graph: FactorGraph) -> list[Domain] | None:
-        return self.domains if self.centred and graph.max_factor_size <= LARGEST_CENTRED else None
 
     @property
     def kernels(self) -> list[str]:

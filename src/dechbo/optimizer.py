@@ -29,6 +29,7 @@ from dechbo.model import REBUILD_EVERY, Model, Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance
 from dechbo.refine import Granularity, Search, base_candidates, gridded
 from dechbo.space import Space
+from dechbo.structure import Convergence
 from dechbo.structure.learner import Effort
 from dechbo.theory import RegretReport, average_regret, lipschitz_estimate, regret_bound, step_bound
 from dechbo.threads import one_blas_thread
@@ -71,10 +72,12 @@ class Optimizer:
         much work the sampling may cost.
     coupled
         For a learned graph: whether one factor over all parameters may take the place of the small ones, as far as the
-        evidence asks for it. Its point is found off the grid, and not certified.
+        evidence asks for it. With more than 8 parameters its point is found off the grid, and not certified. Not with
+        the theory's betas.
     centred
-        Whether each factor is the pure effect of its parameters together, beyond what any fewer of them do (with every
-        part of a factor a factor too), or a free function of them.
+        Whether each factor is the pure effect of its parameters together, beyond what any fewer of them do, or a free
+        function of them. A given graph gets every part of a factor as a factor too, unless it has one of more than 4
+        parameters: then it stays as it is, with free functions.
     choose
         "factors": the maximiser of the sum of the factors' bounds, with its certificate. "joint": the best by the bound
         of the whole function, which knows more and certifies nothing.
@@ -153,7 +156,7 @@ class Optimizer:
             self.graph_samples,
             self.effort,
             self.centred,
-            self.coupled,
+            self.coupled and self.beta not in GUARANTEED,  # the theorems speak of maximisers on grids
         )
         # models by (index of an ask, evaluations told by then): of the last ask, and of the last answer between asks
         self._latest: tuple[tuple[int, int], Model] | None = None
@@ -168,8 +171,9 @@ class Optimizer:
         =====================  ======================================================================================
         kernel                 Matérn-5/2, a product over the variables of a factor, one lengthscale per variable
         hyperparameters        MAP, every tenth iteration from nothing and in between from the last ones
-        structure              k = 3 graphs every ten iterations, from two chains of 600 steps; no factor is centred
-        beta                   0.2 m log(2 t), m the largest factor (the theory's schedules explore far too much)
+        structure              k = 3 graphs every ten iterations, from two chains of 600 steps on centred factors
+        factors                free functions of their variables, not centred; parts of a factor are dropped
+        beta                   0.2 m log(2 t), m the largest factor up to 3 (the theory's explore far too much)
         max-sum                30 rounds as in the paper's experiments, half damped; exact where there is no cycle
         grids                  a base grid within a budget of work, then log2(1 + t) / 4 zooms that halve the spacing
         beyond the grids       nothing: no continuous ascent, no joint bound, no way out of an exhausted optimum
@@ -375,9 +379,15 @@ class Optimizer:
 
     @one_blas_thread
     def interactions(self) -> list[Interaction]:
-        """Which parameters act together, the largest share of the variance first; needs ``graph="learned"``."""
+        """Which parameters act together, the largest share first; needs ``graph="learned"`` and centred kernels."""
         model = self._answering_model()
         return interactions_of(model, self.space.names)
+
+    @one_blas_thread
+    def convergence(self) -> Convergence | None:
+        """Whether the chains behind ``interactions`` have mixed: R-hat and effective sample sizes; None if none ran."""
+        learned = self._answering_model().learned
+        return None if learned is None else learned.convergence
 
     @one_blas_thread
     def pair_probabilities(self) -> Array:
@@ -520,9 +530,8 @@ class Optimizer:
 
     def _options(self) -> dict[str, Any]:
         names = "graph direction seed kernel beta delta noise n_initial max_factor_size graph_samples effort centred"
-        chosen = {
-            name: getattr(self, name) for name in [*names.split(), "coupled", "choose", "maximizer", "granularity"]
-        }
+        more = "coupled choose look_elsewhere maximizer granularity"
+        chosen = {name: getattr(self, name) for name in f"{names} {more}".split()}
         if type(self._engine) is not LocalEngine:
             chosen["engine"] = options.CUSTOM
         return options.to_json(chosen)

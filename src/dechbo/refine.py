@@ -1,6 +1,6 @@
 """From grids to points: increasing granularity, a continuous polish, and no point twice.
 
-A base grid over the whole domain comes first, its fineness set by a budget of work. Then grids of four cells zoom in
+A base grid over the whole domain comes first, its fineness set by a budget of work. Then grids of a few cells zoom in
 around the maximiser, halving their spacing each time, with the incumbent's coordinates among the candidates; the
 number of levels grows with the logarithm of the number of evaluations. Last, a gradient ascent moves the continuous
 coordinates between the grid points. No step may lower the acquisition.

@@ -9,7 +9,8 @@ pi_t = pi^2 t^2 / 6; delta the probability that the guarantee may fail; |U| fact
                    (Theorem 3, with the beta of the last lemma of Appendix E; r = 1 in the unit cube)
 ``theory-factor``  2 log(pi_t sum_I |D^I| / delta): the union bound over what the factors really see, far smaller;
                    on continuous spaces 4 pi_t in place of pi_t, and |D^I| on the grid that Theorem 3 builds
-``practical``      0.2 m log(2 t), m the largest factor size: no guarantee, good results (Kandasamy et al. 2015)
+``practical``      0.2 m log(2 t), m the largest factor size, but at most 3: no guarantee, good results (after
+                   Kandasamy et al. 2015; with m = d a factor over all variables would only ever explore)
 =================  ==============================================================================================
 
 In a mixed space the discrete variables count with their own values. |D| itself overflows, so logarithms are summed.
@@ -31,6 +32,7 @@ Array = NDArray[np.float64]
 Beta = str | float | Callable[[int], float]
 
 GUARANTEED = ("theory", "theory-factor")  # the regret bound speaks of the acquisition's maximiser and of no other point
+MOST_PRACTICAL = 3
 SCHEDULES = (*GUARANTEED, "practical")
 
 
@@ -81,8 +83,8 @@ def theory_factor(t: int, context: BetaContext) -> float:
 
 
 def practical(t: int, context: BetaContext) -> float:
-    """0.2 m log(2 t)."""
-    return 0.2 * context.graph.max_factor_size * float(np.log(2 * t))
+    """0.2 min(m, 3) log(2 t)."""
+    return 0.2 * min(context.graph.max_factor_size, MOST_PRACTICAL) * float(np.log(2 * t))
 
 
 def log_grid(t: int, context: BetaContext) -> Array:

@@ -127,10 +127,6 @@ def chosen(text: str) -> tuple[str, ...]:
 
 def absent(name: str) -> str | None:
     """Why the method cannot run here, or None if it can."""
-    from dechbo.optimizer import Optimizer
-
-    if name.startswith("paper-") and not hasattr(Optimizer, "paper"):
-        return "this dechbo has no Optimizer.paper yet"
     return peers.PEERS[name].absent() if is_peer(name) else None
 
 

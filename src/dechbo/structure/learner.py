@@ -1,9 +1,10 @@
 """Learning the factor graph: chains over p(U, s | data), with MAP fits of the other hyperparameters in between.
 
 1. A model of singletons is fitted: the reference for scores, and the start of every chain.
-2. A start is found greedily: in each round the pairs and triples that the model at hand misses most are added and all
-   is fitted, until nothing promising is left. A first chain goes on from there; lengthscales, variances and noise are
-   fitted to where it ends (MAP in between, not a draw: declared as such).
+2. A start is found greedily: in each round the pairs and triples that the model at hand misses most are added and the
+   variances of all interactions fitted, until nothing promising is left. A first chain goes on from there;
+   lengthscales, variances and noise are fitted before it and to where it ends (MAP in between, not a draw: declared as
+   such).
 3. Several chains run at those hyperparameters, half of each is discarded, and the rest is the sample: pair
    probabilities, and k graphs for the acquisition to average (Eq. 5).
 """

@@ -29,7 +29,7 @@ from dechbo.structure.prior import PairScores
 
 Array = NDArray[np.float64]
 
-TRIPLE_WORK = 2e10  # multiply-adds for the scores of triples: all of them up to about d = 60 at t = 500
+TRIPLE_WORK = 2e10  # multiply-adds for the scores of triples: all of them up to d = 54 at t = 500, d = 120 at t = 150
 _PIECE = 2**22  # numbers in memory at once
 _SHARPEST = 8.0  # log odds of the best scope against a typical one
 _PER_VARIABLE = 4  # triples that a move may choose by name, per variable
