@@ -119,23 +119,33 @@ def draw(rows: list[dict], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(5, 5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(5.2, 5), layout="constrained")
     axes.plot([0, 1], [0, 1], color="0.7", lw=1, zorder=0)
     labels = {"interactions": "10 d observations, noise 1 %", "few": "6 d observations, noise 5 %"}
-    for (kind, label), colour in zip(labels.items(), ("#0072B2", "#D55E00"), strict=True):
+    styles = (("#0072B2", "s", (8, 6)), ("#D55E00", "o", (8, -10)))
+    for (kind, label), (colour, marker, offset) in zip(labels.items(), styles, strict=True):
         total = reliability(rows, kind)
         if total is None:
             continue
+        total = total.reshape(BINS // 2, 2, 3).sum(axis=1)  # two bins together: the middle ones hold few pairs
         count, hits, mass = total[total[:, 0] > 0].T
-        share = hits / count
-        spread = np.sqrt(np.maximum(share * (1 - share), 0.25 / count) / count)
-        axes.errorbar(mass / count, share, yerr=spread, color=colour, marker="o", ms=5, lw=1, capsize=2, label=label)
-        for x, y, n in zip(mass / count, share, count, strict=True):
-            axes.annotate(f"{n:.0f}", (x, y), (6, -11), textcoords="offset points", color=colour, fontsize=7)
+        low, high = wilson(hits, count)
+        bars = [np.maximum(hits / count - low, 0), np.maximum(high - hits / count, 0)]
+        axes.errorbar(mass / count, hits / count, bars, fmt=marker, color=colour, ms=6, lw=1, capsize=3, label=label)
+        for x, y, n in zip(mass / count, hits / count, count, strict=True):
+            axes.annotate(f"{n:.0f}", (x, y), offset, textcoords="offset points", color=colour, fontsize=8)
     axes.set(xlabel="probability of a common factor", ylabel="share of these pairs that have one")
-    axes.set(xlim=(-0.03, 1.05), ylim=(-0.03, 1.08), title="Are the probabilities honest? (numbers: pairs in a bin)")
-    axes.legend(frameon=False, loc="upper left")
+    axes.set(xlim=(-0.04, 1.12), ylim=(-0.06, 1.08), title="Are the probabilities honest? (pairs in a bin; 95 %)")
+    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.08))
     figure.savefig(path, dpi=120)
+
+
+def wilson(hits: np.ndarray, count: np.ndarray, z: float = 1.96) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's interval of a share."""
+    share = hits / count
+    centre = share + z**2 / (2 * count)
+    half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    return (centre - half) / (1 + z**2 / count), (centre + half) / (1 + z**2 / count)
 
 
 def main() -> None:
