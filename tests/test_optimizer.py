@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -565,3 +567,52 @@ def test_other_bad_arguments():
     with pytest.raises(OptionError, match="variance"):
         optimizer.tell({"x0": 0.1, "x1": 0.2}, 1.0, noise=-1)
     assert optimizer.evaluations == ()
+
+
+def test_many_categories_do_not_fill_the_memory():
+    space = Space({f"c{i}": Categorical([str(k) for k in range(12)]) for i in range(8)})
+    optimizer = Optimizer(space, seed=0, graph=FactorGraph(8, (tuple(range(8)),)), n_initial=4)
+    run(optimizer, lambda p: float(sum(int(v) for v in p.values())), 6)
+    assert optimizer.info.source == "joint bound"
+
+
+def test_a_slice_that_is_worse_than_the_best_is_still_optimised():
+    space = Space({"c": Categorical(["good", "bad"]), "x": Float(0, 1), "y": Float(0, 1)})
+
+    def function(p):
+        return (p["x"] - 0.3) ** 2 + (p["y"] - 0.7) ** 2 + 10 * (p["c"] == "bad")
+
+    optimizer = Optimizer(space, seed=0)
+    run(optimizer, function, 15)
+    for _ in range(12):
+        params = optimizer.ask(fixed={"c": "bad"})
+        optimizer.tell(params, function(params))
+    assert min(e.value for e in optimizer.evaluations if e.params["c"] == "bad") < 10.005
+
+
+def test_a_value_told_while_the_model_answers_is_not_lost():
+    def made():
+        optimizer = Optimizer(box(3), seed=0, n_initial=5)
+        for x in np.random.default_rng(0).random((60, 3)):
+            optimizer.tell(dict(zip(optimizer.space.names, x.tolist(), strict=True)), float(x.sum()))
+        return optimizer
+
+    alone, busy = made(), made()
+    last = {"x0": 0.1, "x1": 0.2, "x2": 0.3}
+    thread = threading.Thread(target=busy.predict, args=(last,))
+    thread.start()
+    time.sleep(0.03)
+    busy.tell(last, 0.5)
+    thread.join()
+    alone.tell(last, 0.5)
+    assert busy.ask() == alone.ask()
+
+
+@pytest.mark.parametrize("beta", [1.5, "practical"])
+def test_it_can_be_pickled_with_any_beta(beta):
+    optimizer = Optimizer(box(2), seed=0, beta=beta)
+    assert pickle.loads(pickle.dumps(optimizer)).ask() == optimizer.ask()
+
+
+def test_before_the_first_model_nothing_is_known_of_a_learned_graph():
+    assert Optimizer(box(3), seed=0).last_graph == FactorGraph.singletons(3)

@@ -82,15 +82,16 @@ def test_members_that_cannot_have_tables_are_left_out_of_the_grids():
     small, data = model(0, SINGLE)
     nine = FactorGraph(9, (tuple(range(9)),))
     large = AdditiveGP(nine, Hyperparameters(np.ones(9), [1.0], 1e-3))
-    assert gridded(large) is None
-    assert gridded(small) is small
+    nines = Space({f"x{i}": Float(0, 1) for i in range(9)})
+    assert gridded(large, nines) is None
+    assert gridded(small, SPACE) is small
     both = Ensemble(
         (AdditiveGP(FactorGraph.singletons(9), Hyperparameters(np.ones(9), np.ones(9), 1e-3)), large), (0.25, 0.75)
     )
-    part = gridded(both)
+    part = gridded(both, nines)
     assert part.members == both.members[:1]
     assert part.weights == (1.0,)
-    assert gridded(Ensemble((large,), (1.0,))) is None
+    assert gridded(Ensemble((large,), (1.0,)), nines) is None
     assert len(data) == 25
 
 
@@ -110,3 +111,36 @@ def test_a_mixture_is_searched_by_its_joint_bound(weights):
     assert found.upper_bound == np.inf
     joint = JointAcquisition(gp.condition(data), 2.0)
     assert joint.values(found.point[None])[0] >= joint.values(rng.random((5000, dim))).max()
+
+
+def test_a_factor_over_many_categories_has_no_table():
+    space = Space({f"c{i}": Categorical([str(k) for k in range(20)]) for i in range(6)})
+    six = AdditiveGP(FactorGraph(6, (tuple(range(6)),)), Hyperparameters(np.ones(6), [1.0], 1e-3), kernel="categorical")
+    assert gridded(six, space) is None
+    small = Space({f"c{i}": Categorical(["a", "b"]) for i in range(6)})
+    assert gridded(six, small) is six
+
+
+def test_a_slice_is_judged_by_what_is_known_of_it():
+    """Everything in the slice is worse than the best known: it promises something all the same."""
+    gp, data = model(6)
+    values = np.where(data.X[:, 3] == 0, data.y - 50, data.y)
+    shifted = Observations(data.X, (values - values.mean()) / values.std())
+    incumbent = shifted.X[int(shifted.y.argmax())].copy()
+    incumbent[3] = 0.0
+    task = scout(6, posterior=gp.condition(shifted), data=shifted, fixed={3: 0.0}, incumbent=incumbent)
+    assert (task._champions[:, 3] == 0).all()
+    assert task.promise(task.best()[1][None])[0] > WORTHWHILE
+
+
+def test_whole_numbers_move_a_little():
+    space = Space({"a": Int(0, 1000), "b": Float(0, 1)})
+    X = np.random.default_rng(0).random((5, 2)).round(3)
+    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters([0.3, 0.3], [1.0, 1.0], 1e-2))
+    data = Observations(X, np.arange(5.0))
+    task = Scout(
+        space, gp.condition(data), data, 1.0, {}, X[4], [p.grid(9) for p in space.parameters], np.array([1]), bool, 5
+    )
+    near = task._strewn(np.random.default_rng(1), X[4], 200)[:, 0]
+    assert len(np.unique(near)) > 30
+    np.testing.assert_allclose(near * 1000, np.round(near * 1000), atol=1.0)

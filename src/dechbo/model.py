@@ -7,7 +7,7 @@ replays at most nine of them and arrives at the very same model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -30,6 +30,8 @@ REBUILD_EVERY = 10
 FEW = 64  # discrete parameters with more values are averaged over the interval
 LARGEST_CENTRED = 4  # given graphs with larger factors keep plain kernels: they would have too many parts
 MOST_COUPLED = 200  # variables up to which one factor over all of them is tried
+MOST_OFTEN = 0.75  # the part of the asks that the factor over all variables may have
+DECISIVE = 5.0  # log Bayes factor from which evidence is called decisive (Kass and Raftery 1995: 2 log B > 10)
 NEGLIGIBLE = 0.01  # a model with less weight than this is left out
 FAR = 100.0  # a value so many standard deviations away asks for a new fit at once
 
@@ -119,33 +121,51 @@ class Recipe:
         graphs = learned.graphs if self.centred else tuple(without_parts(graph) for graph in learned.graphs)
         members = tuple(self._fitted(graph, data, noise, self.centred) for graph in graphs)
         additive = Ensemble(members, tuple(learned.weights.tolist()))
-        gp, weight = self._with_coupled(additive, prior, data, noise)
+        gp, weight = self._with_coupled(additive, data, noise)
         return Model(gp, data, scaling, len(data), refitted=True, learned=learned, coupled=weight)
 
     def _fitted(self, graph: FactorGraph, data: Observations, noise: float | None, centred: bool) -> AdditiveGP:
         return fit(graph, data, kernel=self.kernels, domains=self.domains if centred else None, noise=noise)
 
-    def _with_coupled(
-        self, additive: Ensemble, prior: GraphPrior, data: Observations, noise: float | None
-    ) -> tuple[Ensemble, float]:
-        """One factor over all variables beside the small ones, weighed by their evidence; and its weight.
+    def _with_coupled(self, additive: Ensemble, data: Observations, noise: float | None) -> tuple[Ensemble, float]:
+        """One factor over all variables beside the small ones, weighed by what the data say for it; and its weight.
 
-        The prior odds are those of one more interaction. A model that has next to no weight is left out.
+        It has half of the weight where the evidence for it is decisive. Without weight to speak of it is left out.
         """
         d = self.space.dim
         if not self.coupled or d <= self.max_factor_size or d > MOST_COUPLED:
             return additive, 0.0
         whole = fit(FactorGraph(d, (tuple(range(d)),)), data, kernel=self.kernels, noise=noise)
-        # the small factors' graphs were weighed against each other before: here it is evidence against evidence
-        small = logsumexp([member.log_evidence(data) for member in additive.members], b=additive.weights)
-        large = whole.log_evidence(data) + np.log(prior.expected)
-        weight = float(expit(large - small))
+
+        # the small factors' graphs were weighed against each other before: here it is evidence against evidence, and
+        # prediction against prediction of each value from the others, whichever says less for the one large factor
+        def said(measure: Callable[[AdditiveGP], float]) -> float:
+            small = logsumexp([measure(member) for member in additive.members], b=additive.weights)
+            return float(measure(whole) - small)
+
+        gain = min(said(lambda gp: gp.log_evidence(data)), said(lambda gp: gp.log_predictive(data)))
+        weight = float(expit(gain - DECISIVE))
         if weight < NEGLIGIBLE:
             return additive, 0.0
-        if weight > 1 - NEGLIGIBLE:
-            return Ensemble((whole,), (1.0,)), 1.0
         weights = (*(float((1 - weight) * w) for w in additive.weights), weight)
         return Ensemble((*additive.members, whole), weights), weight
+
+    def asking(self, model: Model, index: int) -> Surrogate:
+        """The model that ask ``index`` searches: the small factors, or the one over all variables.
+
+        Drawn by their weights, but at least every fourth time the small factors: near a local optimum any smooth
+        function is well explained by one factor, which then sees nothing else, while theirs is a global search.
+        """
+        if model.coupled == 0 or not isinstance(model.gp, Ensemble):
+            return model.gp
+        *small, whole = model.gp.members
+        if np.random.default_rng([self.seed, 4, index]).random() < min(model.coupled, MOST_OFTEN):
+            return whole
+        weights = np.array(model.gp.weights[:-1])
+        total = weights.sum()
+        # where they have next to none, as they were among themselves
+        shares = weights / total if total > 0 else np.full(len(small), 1 / len(small))
+        return Ensemble(tuple(small), tuple(shares.tolist()))
 
     def _carried(self, gp: Surrogate, index: int) -> Surrogate:
         """The same model, or where forests are random its hyperparameters on the forest of ask ``index``."""

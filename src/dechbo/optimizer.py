@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from os import PathLike
-from typing import Any, overload
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,20 @@ from dechbo.threads import one_blas_thread
 Array = NDArray[np.float64]
 
 DEFAULT_INITIAL = 10
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _one_at_a_time(method: Method) -> Method:
+    """A method that holds the optimiser's lock, as ``ask`` and ``tell`` do: a value told meanwhile waits."""
+
+    @wraps(method)
+    def locked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return cast(Method, locked)
 
 
 class Optimizer:
@@ -249,7 +263,7 @@ class Optimizer:
         index = len(history.asked)
         model = self._model_at(index)
         self._latest = ((index, len(history.told)), model)
-        gp, data = model.gp, model.data
+        gp, data = self._recipe.asking(model, index), model.data
         beta = self._beta(len(data) + 1, self._beta_context(gp))
         incumbent = history.incumbent(self._sign)
         incumbent[list(fixed)] = list(fixed.values())
@@ -344,10 +358,14 @@ class Optimizer:
     @property
     def last_graph(self) -> FactorGraph:
         """The factor graph of the latest model, or of the first one to come."""
-        if self._latest is not None:
-            return self._latest[1].gp.graph
+        known = self._latest or self._preview
+        if known is not None:
+            return known[1].gp.graph
+        if self.graph == "learned":  # nothing is known yet
+            return FactorGraph.singletons(self.space.dim)
         return self._recipe.graph_at(len(self._history.asked))
 
+    @_one_at_a_time
     @one_blas_thread
     def predict(self, params: Mapping[str, Any]) -> tuple[float, float]:
         """Posterior mean and standard deviation of the objective at ``params``, in the user's units."""
@@ -356,6 +374,7 @@ class Optimizer:
         mean, deviation = model.gp.condition(model.data).joint(point)
         return self._sign * model.scaling.original(float(mean[0])), model.scaling.scale * float(deviation[0])
 
+    @_one_at_a_time
     @one_blas_thread
     def recommend(self) -> Params:
         """The feasible point told so far whose posterior mean is best: what to use when values are noisy."""
@@ -367,6 +386,7 @@ class Optimizer:
         means, _ = model.gp.condition(model.data).joint(points)
         return dict(usable[int(means.argmax())].params)
 
+    @_one_at_a_time
     @one_blas_thread
     def regret_report(self, optimum: float) -> RegretReport:
         """R_n / n beside the bound of Theorems 2 and 3, where the true optimum is known; printable."""
@@ -377,18 +397,21 @@ class Optimizer:
         allowed = regret_bound(gp, model.data, beta, continuous=not self.space.is_finite)
         return RegretReport(float(average_regret(values, self._sign * optimum)[-1]), allowed, model.scaling.scale)
 
+    @_one_at_a_time
     @one_blas_thread
     def interactions(self) -> list[Interaction]:
         """Which parameters act together, the largest share first; needs ``graph="learned"`` and centred kernels."""
         model = self._answering_model()
         return interactions_of(model, self.space.names)
 
+    @_one_at_a_time
     @one_blas_thread
     def convergence(self) -> Convergence | None:
         """Whether the chains behind ``interactions`` have mixed: R-hat and effective sample sizes; None if none ran."""
         learned = self._answering_model().learned
         return None if learned is None else learned.convergence
 
+    @_one_at_a_time
     @one_blas_thread
     def pair_probabilities(self) -> Array:
         """How likely each pair of parameters is to act together in some factor, (d, d); needs ``graph="learned"``."""
@@ -508,7 +531,7 @@ class Optimizer:
             asked = history.asked[j]
             if asked.modelled:
                 model = advance(model, j, history.told[: asked.told], history.points)
-                on_grid = gridded(model.gp)
+                on_grid = gridded(self._recipe.asking(model, j), self.space)
                 if on_grid is not None and self._recurs(model, j):
                     fixed = self._encoded_fixed(dict(asked.fixed))
                     grid = base_candidates(self.space, on_grid.graph, len(model.data), fixed, self.granularity)

@@ -26,14 +26,17 @@ from dechbo.graph import FactorGraph
 from dechbo.maxsum import Maximum
 from dechbo.observations import Observations
 from dechbo.scout import WORTHWHILE, Scout, ascend
-from dechbo.space import Space
+from dechbo.space import Parameter, Space
 
 Array = NDArray[np.float64]
 
 FINEST, FINEST_PAIR, COARSEST = 65, 33, 5  # candidates of a continuous variable on the base grid
 COARSE = 1 / 12  # a spacing above this may hide a hill between two candidates
 OVERHEAD = 50  # a cell costs about as much as (t + 50)^2 multiply-adds: building and reading it is not free
-LARGEST_TABLE = 8  # a factor with more variables has no table: the point is then found off the grid
+LARGEST_TABLE, MOST_CELLS = (
+    8,
+    2**21,
+)  # a factor with more variables or cells has no table: the point is found off the grid
 RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
 ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
 
@@ -147,7 +150,7 @@ class Search:
     @cached_property
     def _gridded(self) -> Surrogate | None:
         """What of the model can be put on grids: the members without a factor that is too large; None if none can."""
-        return gridded(self.gp)
+        return gridded(self.gp, self.space)
 
     @cached_property
     def _scout(self) -> Scout:
@@ -171,7 +174,9 @@ class Search:
 
     @cached_property
     def _base(self) -> list[Array]:
-        return base_candidates(self.space, grid_graph(self.gp), len(self.data), self.fixed, self.granularity)
+        return base_candidates(
+            self.space, grid_graph(self.gp, self.space), len(self.data), self.fixed, self.granularity
+        )
 
     @cached_property
     def _zoomable(self) -> NDArray[np.bool_]:
@@ -249,20 +254,32 @@ class Search:
                 return float(acquisition.values(point[None])[0]), point
 
 
-def gridded(gp: Surrogate) -> Surrogate | None:
-    """The model, or those members of an ensemble, whose factors are all small enough for tables; None if none is."""
+def gridded(gp: Surrogate, space: Space) -> Surrogate | None:
+    """The model, or those members of an ensemble, whose factors can all have tables; None if none is."""
+    cells = np.array(
+        [p.cardinality if is_category else min(p.cardinality, COARSEST) for p, is_category in _kinds(space)]
+    )
+
+    def has_tables(member: AdditiveGP) -> bool:
+        sizes = (np.log(cells[list(scope)]).sum() for scope in member.graph.scopes if len(scope) > 1)
+        return member.graph.max_factor_size <= LARGEST_TABLE and max(sizes, default=0.0) <= np.log(MOST_CELLS)
+
     if isinstance(gp, AdditiveGP):
-        return gp if gp.graph.max_factor_size <= LARGEST_TABLE else None
-    small = [k for k, member in enumerate(gp.members) if member.graph.max_factor_size <= LARGEST_TABLE]
+        return gp if has_tables(gp) else None
+    small = [k for k, member in enumerate(gp.members) if has_tables(member)]
     if len(small) in (0, len(gp.members)):
         return gp if small else None
     total = sum(gp.weights[k] for k in small)
     return Ensemble(tuple(gp.members[k] for k in small), tuple(gp.weights[k] / total for k in small))
 
 
-def grid_graph(gp: Surrogate) -> FactorGraph:
+def _kinds(space: Space) -> Iterator[tuple[Parameter, bool]]:
+    return zip(space.parameters, space.is_categorical.tolist(), strict=True)
+
+
+def grid_graph(gp: Surrogate, space: Space) -> FactorGraph:
     """The factors for which a base grid is made: those that can have tables, or lines along each variable."""
-    on_grid = gridded(gp)
+    on_grid = gridded(gp, space)
     return FactorGraph.singletons(gp.graph.dim) if on_grid is None else on_grid.graph
 
 

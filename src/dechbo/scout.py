@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 WORTHWHILE = 1e-5  # what a point has to promise, in standard deviations of the values, to be worth an evaluation
 STARTS, ASCENTS = 256, 4  # of each kind of start, and how many are followed uphill
 WORK = 3e8  # one-dimensional kernels that the starts may cost
+FINEST_STEPS = 1024  # values of a discrete number between which a start may choose
 BEST = 3  # the best points observed, around which starts are strewn
 
 
@@ -100,12 +101,20 @@ class Scout:
 
     @cached_property
     def _champions(self) -> Array:
-        """The observed points with the best posterior means, K alpha = y - noise alpha; the best first."""
+        """The observed points with the best posterior means, K alpha = y - noise alpha; the best first.
+
+        With parameters held fixed, those that have these very values; if there are none, the incumbent moved there.
+        """
         means = np.zeros(len(self.data))
         for weight, member in members_of(self.posterior):
             noise = member.gp.hyperparameters.noise + self.data.noise + member.jitter
             means += weight * (self.data.y - noise * member.alpha[: len(self.data)])
-        champions: Array = self.data.X[np.argsort(-means, kind="stable")[:BEST]]
+        held = np.ones(len(means), dtype=bool)
+        for i, value in self.fixed.items():
+            held &= np.abs(self.data.X[:, i] - value) < 1e-9
+        if not held.any():
+            return self.incumbent[None]
+        champions: Array = self.data.X[held][np.argsort(-means[held], kind="stable")[:BEST]]
         return champions
 
     @cached_property
@@ -113,12 +122,14 @@ class Scout:
         """Random points, points that differ from the incumbent in one coordinate, and points strewn around the best."""
         d = self.space.dim
         rng = np.random.default_rng([len(self.data), len(self.posterior_points)])
-        many = int(np.clip(WORK / (8 * d * len(self.posterior_points)), 16, STARTS))
+        members = len(members_of(self.posterior))
+        many = int(np.clip(WORK / (16 * d * len(self.posterior_points) * members), 16, STARTS))
         parts = [np.array([self.space.from_uniform(u) for u in rng.random((many, d))])]
         along = [(i, x) for i in rng.permutation(d)[:many].tolist() for x in self.lines[i]]
+        along = [along[k] for k in rng.permutation(len(along))[: 3 * many]]
         line = np.tile(self.incumbent, (len(along), 1))
         line[np.arange(len(along)), [i for i, _ in along]] = [x for _, x in along]
-        parts.append(line[rng.permutation(len(along))[: 3 * many]])
+        parts.append(line)
         parts += [self._strewn(rng, champion, many) for champion in self._champions]
         chosen = np.vstack(parts)
         chosen[:, list(self.fixed)] = list(self.fixed.values())
@@ -130,14 +141,18 @@ class Scout:
         return members_of(self.posterior)[0][1].X
 
     def _strewn(self, rng: np.random.Generator, centre: Array, many: int) -> Array:
-        """Points that share most coordinates with ``centre``: numbers moved a little, other values drawn anew."""
+        """Points that share most coordinates with ``centre``: numbers moved a little, categories drawn anew."""
         d = self.space.dim
         changed = rng.random((many, d)) < min(0.5, 10 / d)
         changed[np.arange(many), rng.integers(d, size=many)] = True
         near = centre + 10 ** rng.uniform(-3, -0.5, (many, 1)) * rng.standard_normal((many, d))
         fresh = np.clip(near, 0.0, 1.0)
         for i in np.flatnonzero(~self.space.is_continuous).tolist():
-            fresh[:, i] = rng.choice(self.lines[i], many)
+            if self.space.is_categorical[i]:
+                fresh[:, i] = rng.choice(self.lines[i], many)
+            else:  # the value next to it
+                values = self.space.parameters[i].grid(FINEST_STEPS)
+                fresh[:, i] = values[np.abs(values - fresh[:, i, None]).argmin(axis=1)]
         answer: Array = np.where(changed, fresh, centre)
         return answer
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
@@ -109,3 +109,18 @@ def test_chain_rule_of_probability():
         variance = deviation**2 + theta.noise + noise[t]
         total += -0.5 * (y[t] - mean) ** 2 / variance - 0.5 * np.log(2 * np.pi * variance)
     assert case.gp.log_evidence(case.data) == pytest.approx(total, rel=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(cases(max_dim=3))
+def test_each_value_is_predicted_from_the_others(case):
+    """Against models conditioned on all observations but one."""
+    data, noise = case.data, case.gp.hyperparameters.noise
+    assume(len(data) > 1 and noise > 1e-3)
+    total = 0.0
+    for p in range(len(data)):
+        rest = np.arange(len(data)) != p
+        others = Observations(data.X[rest], data.y[rest], data.noise[rest])
+        mean, deviation = case.gp.condition(others).joint(data.X[p : p + 1])
+        total += norm.logpdf(data.y[p], mean[0], np.sqrt(deviation[0] ** 2 + noise + data.noise[p]))
+    assert case.gp.log_predictive(data) == pytest.approx(total, rel=1e-6, abs=1e-6)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,10 +59,15 @@ def beta_schedule(beta: Beta) -> Callable[[int, BetaContext], float]:
         if beta not in SCHEDULES:
             raise OptionError(f"beta is one of {', '.join(SCHEDULES)}, a number or a callable of t, got {beta!r}")
         return {"theory": theory, "theory-factor": theory_factor, "practical": practical}[beta]
-    if callable(beta):
-        return lambda t, _: _checked(beta(t))
-    constant = _checked(beta)
-    return lambda t, _: constant
+    return partial(_own, beta) if callable(beta) else partial(_constant, _checked(beta))
+
+
+def _own(beta: Callable[[int], float], t: int, _: BetaContext) -> float:
+    return _checked(beta(t))
+
+
+def _constant(value: float, _t: int, _: BetaContext) -> float:
+    return value
 
 
 def theory(t: int, context: BetaContext) -> float:

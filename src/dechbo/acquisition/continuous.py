@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from dechbo.acquisition.solves import other_products
 from dechbo.gp import AdditivePosterior
 
 Array = NDArray[np.float64]
@@ -67,6 +68,13 @@ class Acquisition:
         gradient = np.zeros(graph.dim)
         for factors, scopes in graph.by_size:
             scaled = weights[factors] * variances[factors][:, None]
+            if scopes.shape[1] > 3:
+                change = np.einsum("fn,fin->fi", scaled, slopes[scopes] * other_products(values[scopes]))
+                if posterior.gp.domains is not None:
+                    own = other_products(diagonal[scopes]) * diagonal_slopes[scopes] * variances[factors][:, None]
+                    change += 0.5 * rates[factors][:, None] * own
+                np.add.at(gradient, scopes.ravel(), change.ravel())
+                continue
             for axis in range(scopes.shape[1]):
                 product = scaled * slopes[scopes[:, axis]]
                 for other in range(scopes.shape[1]):

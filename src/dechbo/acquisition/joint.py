@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from dechbo.acquisition.solves import other_products
 from dechbo.gp import AdditivePosterior
 from dechbo.gp.ensemble import Posterior, members_of
 
@@ -46,6 +47,12 @@ class JointAcquisition:
         prior_changes = np.zeros(len(point))
         for factors, scopes in gp.graph.by_size:
             variances = gp.hyperparameters.variances[factors]
+            if scopes.shape[1] > 3:
+                rest, own = other_products(values[scopes]), other_products(diagonal[scopes])
+                change = variances[:, None, None] * slopes[scopes] * rest
+                np.add.at(changes, scopes.ravel(), change.reshape(-1, slopes.shape[1]))
+                np.add.at(prior_changes, scopes.ravel(), (variances[:, None] * diagonal_slopes[scopes] * own).ravel())
+                continue
             for axis in range(scopes.shape[1]):
                 others = [scopes[:, j] for j in range(scopes.shape[1]) if j != axis]
                 here = scopes[:, axis]

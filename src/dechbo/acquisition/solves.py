@@ -74,3 +74,11 @@ def _outer_rows(a: Array, b: Array, out: Array) -> None:
             start = i * width
             for j in range(width):
                 out[p, start + j] = left * b[p, j]
+
+
+def other_products(values: Array) -> Array:
+    """prod_{j != i} of ``values`` along axis 1, for every i: the product before it times the one after it."""
+    before, after = np.ones_like(values), np.ones_like(values)
+    np.cumprod(values[:, :-1], axis=1, out=before[:, 1:])
+    after[:, :-1] = np.cumprod(values[:, :0:-1], axis=1)[:, ::-1]
+    return before * after
