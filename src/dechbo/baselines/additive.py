@@ -154,6 +154,8 @@ def practical_beta(beta: Beta) -> Callable[[int, int], float]:
     """beta as a function of t and the size of a group: 0.2 |I| log(2 t), a number, or a callable of t."""
     if isinstance(beta, str) and beta != "practical":
         raise OptionError(f"beta is 'practical', a number at least 0 or a callable of t, got {beta!r}")
+    if isinstance(beta, str):
+        return lambda t, size: 0.2 * size * float(np.log(2 * t))
     schedule = beta_schedule(beta)
 
     def at(t: int, size: int) -> float:
