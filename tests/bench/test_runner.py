@@ -202,7 +202,14 @@ def test_a_run_whose_process_died_is_recorded(tmp_path: Path):
 def bench(results: Path, *arguments: str) -> subprocess.Popen[str]:
     code = "from dechbo.cli import main; main()"
     command = [sys.executable, "-c", code, "bench", "run", *arguments, "--results", str(results)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # a shell's background job ignores Ctrl-C, and so would its children
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=_heed_ctrl_c
+    )
+
+
+def _heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen[str]) -> None:
