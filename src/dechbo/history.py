@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,30 @@ class History:
         self.told: list[Evaluation] = []
         self.points: list[Array] = []  # where, evaluation by evaluation
         self.asked: list[Asked] = []
+        self.elsewhere: list[Params] = []  # points that others evaluate, for whom this history is replayed
+
+    def replayed(
+        self, told: Sequence[Evaluation], elsewhere: Sequence[Mapping[str, Any]], n_initial: int
+    ) -> tuple[History, bool]:
+        """A history kept elsewhere, as if each evaluation had been asked for when all before it were told.
+
+        And whether it continues this one.
+        """
+        numbered = [replace(evaluation, number=n) for n, evaluation in enumerate(told)]
+        same = len(self.told) <= len(numbered) and self.told == numbered[: len(self.told)]
+        known = self.points if same else []  # their coordinates need not be computed again
+        history = History(self.space)
+        history.told = numbered
+        history.points = known + [self.space.encode(evaluation.params) for evaluation in numbered[len(known) :]]
+        first = next((n for n, evaluation in enumerate(numbered) if not evaluation.failed), len(numbered))
+        history.asked = [
+            Asked(dict(evaluation.params), point, n, {}, modelled=n > first and n >= n_initial, answered=True)
+            for n, (evaluation, point) in enumerate(zip(numbered, history.points, strict=True))
+        ]
+        for params in elsewhere:
+            self.space.encode(params)
+        history.elsewhere = [dict(params) for params in elsewhere]
+        return history, same
 
     def tell(self, evaluation: Evaluation) -> None:
         """Add an evaluation; if its point was asked for, it is pending no longer."""
@@ -41,8 +65,9 @@ class History:
 
     @property
     def pending(self) -> list[Array]:
-        """Points asked and not yet told."""
-        return [asked.point for asked in self.asked if not asked.answered]
+        """Points asked and not yet told, and those that others evaluate."""
+        asked = [asked.point for asked in self.asked if not asked.answered]
+        return asked + [self.space.encode(params) for params in self.elsewhere]
 
     @property
     def failures(self) -> list[Array]:
@@ -86,7 +111,8 @@ class History:
             {"params": e.params, "value": e.value, "noise": e.noise, "constraints": e.constraints} for e in self.told
         ]
         names = ("params", "told", "fixed", "modelled", "answered")
-        return {"evaluations": told, "asked": [{name: getattr(a, name) for name in names} for a in self.asked]}
+        asked = [{name: getattr(a, name) for name in names} for a in self.asked]
+        return {"evaluations": told, "asked": asked, "elsewhere": self.elsewhere}
 
     @classmethod
     def from_json(cls, space: Space, content: Mapping[str, Any]) -> History:
@@ -99,6 +125,7 @@ class History:
             if not 0 <= asked.told <= len(history.told):
                 raise StudyFileError(f"an ask after {asked.told} of {len(history.told)} evaluations")
             history.asked.append(asked)
+        history.elsewhere = list(content.get("elsewhere", []))
         return history
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from os import PathLike
@@ -342,6 +342,19 @@ class Optimizer:
             if not self._history.forget(params):
                 raise ParameterError(f"{dict(params)} is not pending; pending are {self.pending}")
 
+    def replay(self, evaluations: Sequence[Evaluation], pending: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Take over a history kept elsewhere: as if each evaluation had been asked for and told, in this order.
+
+        ``pending`` are points that others evaluate. The next ask depends on the options, the evaluations and the pending
+        points alone, whatever this object did before; what it knows of a common beginning is not computed again.
+        """
+        with self._lock:
+            held = any(asked.fixed for asked in self._history.asked)  # its tables are not those of a free ask
+            history, continues = self._history.replayed(evaluations, pending, self.n_initial)
+            if held or not continues:
+                self._latest = self._preview = None
+            self._history = history
+
     # ------------------------------------------------------------ answers
 
     @property
@@ -525,7 +538,8 @@ class Optimizer:
         model: Model | None = None
         if self._latest is not None and first < index:
             key, latest = self._latest
-            if key == (index - 1, history.asked[index - 1].told):
+            before = history.asked[index - 1]
+            if key == (index - 1, before.told) and before.modelled:
                 model, first = latest, index
         for j in range(first, index):
             asked = history.asked[j]
