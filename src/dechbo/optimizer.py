@@ -345,8 +345,8 @@ class Optimizer:
     def replay(self, evaluations: Sequence[Evaluation], pending: Sequence[Mapping[str, Any]] = ()) -> None:
         """Take over a history kept elsewhere: as if each evaluation had been asked for and told, in this order.
 
-        ``pending`` are points that others evaluate. The next ask depends on the options, the evaluations and the pending
-        points alone, whatever this object did before; what it knows of a common beginning is not computed again.
+        ``pending`` are points that others evaluate. The next ask depends on the options, the evaluations and the
+        pending points alone, whatever this object did before; what it knows of a common beginning is kept.
         """
         with self._lock:
             held = any(asked.fixed for asked in self._history.asked)  # its tables are not those of a free ask
