@@ -32,7 +32,7 @@ METHODS = ("true", "learned", "random", "true, plain kernels", "learned, plain k
 
 def deviation_ratio(optimizer: Optimizer, params: dict[str, float]) -> float:
     """sum_I sigma_I / sigma at the suggested point."""
-    model = optimizer._latest[1]
+    model = optimizer._models.latest[1]
     posterior = model.gp.condition(model.data)
     point = optimizer.space.encode(params)
     apart = AverageAcquisition.of(posterior, 1.0).deviation(point)

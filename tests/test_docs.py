@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# ax_node needs torch; ray_tune has a test of its own; wine is what wine.yaml calls
+ELSEWHERE = ("ax_node", "ray_tune", "wine")
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem not in ELSEWHERE)
 
 
 def python_blocks(name: str) -> str:

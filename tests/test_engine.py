@@ -108,3 +108,21 @@ def test_an_ensemble_keeps_the_solves_of_every_member():
         scratch = LocalEngine().suggest(gp, data, 2.0, candidates)
         assert kept.value == pytest.approx(scratch.value, rel=1e-10)
         np.testing.assert_array_equal(kept.choice, scratch.choice)
+
+
+@settings(max_examples=20, deadline=None)
+@given(cases(max_dim=4), st.integers(0, 2**32 - 1))
+def test_extra_tables_are_added(case, seed):
+    """Against the acquisition at every allowed point of the grid, each with what the extra tables say there."""
+    rng, candidates = np.random.default_rng(seed), grid_of(case)
+    i, j = 0, case.gp.graph.dim - 1
+    scope = (j, i) if i != j else (0,)
+    cells = rng.normal(size=[len(candidates[k]) for k in scope])
+    cells[rng.random(cells.shape) < 0.3] = -np.inf
+    if not np.isfinite(cells).any():
+        cells.flat[0] = 0.0
+    found = LocalEngine(Exact()).suggest(case.gp, case.data, 2.0, candidates, extra=[(scope, cells)])
+    choices = np.array(list(itertools.product(*(range(len(values)) for values in candidates))))
+    points = np.array([at(candidates, choice) for choice in choices])
+    values = Acquisition(case.gp.condition(case.data), 2.0).values(points) + cells[tuple(choices[:, scope].T)]
+    assert found.value == pytest.approx(values.max(), rel=1e-9, abs=1e-9)

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.optimize import Bounds, OptimizeResult
 
-from dechbo import Categorical, FactorGraph, Float, Int, Space, minimize
+import loop_objectives
+from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space, minimize
 from dechbo.errors import OptionError, ParameterError, SpaceError
 
 
@@ -94,6 +105,14 @@ def test_an_exhausted_space_ends_the_run_and_keeps_it():
         ({"bounds": None}, SpaceError, "bounds"),
         ({"seed": 3}, OptionError, "rng"),
         ({"direction": "maximize"}, OptionError, "direction"),
+        ({"workers": 0}, OptionError, "workers"),
+        ({"workers": -2}, OptionError, "workers"),
+        ({"workers": 1.5}, OptionError, "workers"),
+        ({"workers": True}, OptionError, "workers"),
+        ({"workers": "two"}, OptionError, "workers"),
+        ({"workers": 2}, OptionError, "cannot be pickled.*top of a module"),
+        ({"workers": 2, "batch_size": 2}, OptionError, "batch_size"),
+        ({"workers": map, "batch_size": 0}, OptionError, "batch_size"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_evaluated(arguments, error, message):
@@ -102,3 +121,150 @@ def test_bad_arguments_are_refused_before_anything_is_evaluated(arguments, error
 
     with pytest.raises(error, match=message):
         minimize(never, **{"bounds": [(0, 1)], "n_calls": 3, "rng": 0, **arguments})
+
+
+# ---------------------------------------------------------------- workers
+
+
+def test_one_worker_is_the_plain_loop():
+    space = Space({"x0": Float(0, 1), "x1": Float(0, 1)})
+    optimizer = Optimizer(space, seed=3)
+    for _ in range(9):
+        params = optimizer.ask()
+        optimizer.tell(params, bowl(np.array(list(params.values()))))
+    result = minimize(bowl, [(0, 1)] * 2, n_calls=9, rng=3, workers=1)
+    assert [list(x) for x in result.x_iters] == [list(e.params.values()) for e in optimizer.evaluations]
+
+
+def test_processes_give_the_same_run_whoever_is_faster():
+    runs = [
+        minimize(loop_objectives.bowl, [(0, 1)] * 2, n_calls=12, rng=0, workers=2, x0=[0.5, 0.25], args=(0.05, turn))
+        for turn in (0.0, 1.0)
+    ]
+    assert np.array_equal(runs[0].x_iters, runs[1].x_iters)
+    assert np.array_equal(runs[0].x_iters[0], [0.5, 0.25])
+    assert runs[0].nfev == 12
+    assert runs[0].message == "all evaluations made"
+    assert runs[0].fun < 0.05
+    assert multiprocessing.active_children() == []
+
+    optimizer = Optimizer(runs[0].optimizer.space, seed=0)  # the point after the next is asked with one value unknown
+    optimizer.tell({"x0": 0.5, "x1": 0.25}, bowl(np.array([0.5, 0.25])))
+    asked = [optimizer.ask(), optimizer.ask()]
+    for k in range(2, 11):
+        optimizer.tell(asked[k - 2], bowl(np.array(list(asked[k - 2].values()))))
+        asked.append(optimizer.ask())
+    assert [list(x) for x in runs[0].x_iters[1:]] == [list(params.values()) for params in asked]
+
+
+def test_evaluations_run_side_by_side_in_other_processes(tmp_path):
+    result = minimize(loop_objectives.signing, [(0, 1)] * 2, n_calls=2, rng=0, workers=2, args=(tmp_path,))
+    assert result.nfev == 2
+    pids = {int(path.name) for path in tmp_path.iterdir()}
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+
+
+def test_workers_take_dicts_and_failures_and_see_the_end_of_a_space():
+    result = minimize(loop_objectives.mixed, Space({"a": Int(0, 4)}), n_calls=9, rng=0, workers=3)
+    assert sorted(x["a"] for x in result.x_iters) == [0, 1, 2, 3, 4]
+    assert np.isnan(result.func_vals).sum() == 1
+    assert result.x == {"a": 0}
+    assert "every point" in result.message
+
+
+def test_a_callback_ends_a_run_with_evaluations_under_way():
+    result = minimize(
+        loop_objectives.bowl, [(0, 1)] * 2, n_calls=20, rng=0, workers=2, callback=lambda result: result.nfev == 3
+    )
+    assert result.nfev == 3
+    assert "callback" in result.message
+    assert result.optimizer.pending == []
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize(
+    ("fun", "error", "message", "traceback"),
+    [
+        (loop_objectives.raising, ValueError, "a bad value", "in raising"),  # while another evaluation sleeps
+        (loop_objectives.oddly_raising, RuntimeError, "Odd: odd 3", "in oddly_raising"),
+        (loop_objectives.dying, BrokenProcessPool, "__main__", "terminated abruptly"),
+        (loop_objectives.OnlyThere(), OptionError, "cannot be loaded.*no such name here", "__setstate__"),
+    ],
+)
+def test_what_goes_wrong_in_a_process_reaches_the_caller(fun, error, message, traceback):
+    with pytest.raises(error, match=message) as caught:
+        minimize(fun, [(0, 1)] * 2, n_calls=8, rng=0, workers=2, x0=[[0.1, 0.1], [0.9, 0.9]])
+    assert traceback in str(caught.value.__cause__)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_map_evaluates_in_batches():
+    sizes = []
+
+    def counting(fun, points):
+        sizes.append(len(points))
+        return map(fun, points)
+
+    result = minimize(bowl, [(0, 1)] * 2, n_calls=10, rng=0, workers=counting)
+    assert sizes == [4, 4, 2]
+    with ThreadPoolExecutor(2) as pool:
+        threads = minimize(lambda x: bowl(x), [(0, 1)] * 2, n_calls=10, rng=0, workers=pool.map, batch_size=4)
+    assert np.array_equal(result.x_iters, threads.x_iters)
+    optimizer = Optimizer(result.optimizer.space, seed=0)
+    for batch_size in (4, 4, 2):
+        for params in optimizer.ask(batch_size):
+            optimizer.tell(params, bowl(np.array(list(params.values()))))
+    assert [list(x) for x in result.x_iters] == [list(e.params.values()) for e in optimizer.evaluations]
+
+
+def test_a_map_gives_one_value_per_point():
+    with pytest.raises(OptionError, match="one value per point, got 1 for 4"):
+        minimize(bowl, [(0, 1)] * 2, n_calls=10, rng=0, workers=lambda fun, points: [fun(points[0])])
+
+
+def test_all_cores_may_be_asked_for():
+    result = minimize(loop_objectives.bowl, [(0, 1)] * 2, n_calls=1, rng=0, workers=-1)
+    assert result.nfev == 1
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_an_interrupted_or_killed_run(sent, tmp_path):
+    (tmp_path / "pids").mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from pathlib import Path\n"
+        f"sys.path.insert(0, {str(Path(loop_objectives.__file__).parent)!r})\n"
+        "from loop_objectives import sleeping\n"
+        "from dechbo import minimize\n"
+        "if __name__ == '__main__':\n"
+        f"    minimize(sleeping, [(0, 1)], n_calls=5, workers=2, args=(Path({str(tmp_path / 'pids')!r}),))\n"
+    )
+    run = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        while len(list((tmp_path / "pids").iterdir())) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        pids = [int(path.name) for path in (tmp_path / "pids").iterdir()]
+        assert len(pids) == 2
+        if sent == signal.SIGINT:
+            os.killpg(run.pid, sent)  # as Ctrl-C in a terminal, which everybody hears
+        else:
+            run.kill()
+        _, errors = run.communicate(timeout=60)
+        while any(map(alive, pids)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(map(alive, pids))
+        assert errors.count("KeyboardInterrupt") == (1 if sent == signal.SIGINT else 0)
+    finally:
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)

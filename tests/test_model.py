@@ -144,7 +144,7 @@ def test_learned_factors_of_more_than_four_variables_are_centred_too():
     for x in np.random.default_rng(0).random((30, 6)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), float(np.prod(x[:5] - 0.5)))
     assert isinstance(optimizer.interactions(), list)
-    assert all(member.domains is not None for member in optimizer._preview[1].gp.members)
+    assert all(member.domains is not None for member in optimizer._models.preview[1].gp.members)
 
 
 def test_plain_kernels_cover_their_parts():

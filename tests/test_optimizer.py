@@ -93,7 +93,7 @@ def test_the_point_is_never_worse_than_the_grid_and_the_bound_holds():
     for params in (optimizer.ask() for _ in range(16)):
         info = optimizer.info
         if info.source == "acquisition":
-            model = optimizer._latest[1]
+            model = optimizer._models.latest[1]
             acquisition = Acquisition(model.gp.condition(model.data), info.beta)
             here = acquisition.values(optimizer.space.encode(params)[None])[0]
             assert here == pytest.approx(info.polished_value, abs=1e-9)
@@ -123,7 +123,7 @@ def test_on_a_finite_space_the_certificate_covers_the_whole_space(seed):
     for _ in range(18):
         params = optimizer.ask()
         if optimizer.info.source == "acquisition":
-            model = optimizer._latest[1]
+            model = optimizer._models.latest[1]
             values = Acquisition(model.gp.condition(model.data), optimizer.info.beta).values(everything)
             assert values.max() <= optimizer.info.upper_bound + 1e-9
             here = (np.abs(everything - space.encode(params)) < 1e-9).all(axis=1)

@@ -9,12 +9,12 @@ import pytest
 
 from dechbo import Categorical, FactorGraph, Float, Int, Space
 from dechbo.acquisition import Acquisition
+from dechbo.ascent import ascend
 from dechbo.engine import LocalEngine
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.maxsum import Exact
 from dechbo.observations import Observations
 from dechbo.refine import COARSEST, FINEST, OVERHEAD, Granularity, Search, base_candidates
-from dechbo.scout import ascend
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})
 GRAPH = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (0,)))
@@ -156,7 +156,7 @@ def test_an_exhausted_optimum_is_left_for_another_hill():
 
 def test_elsewhere_respects_fixed_and_taken():
     task = search(5, fixed={1: 0.25, 3: 1.0}, is_taken=lambda p: bool(p[0] < 0.9))
-    point = task._scout.elsewhere(task.incumbent)
+    point = task.scout.elsewhere(task.incumbent)
     assert (point[1], point[3]) == (0.25, 1.0)
     assert point[0] >= 0.9
 

@@ -180,3 +180,16 @@ def test_absurd_tables_are_refused_before_memory_is_taken(size: int, candidates:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2**20
+
+
+def test_tables_are_added_onto_the_same_scope_or_beside() -> None:
+    rng = np.random.default_rng(0)
+    graph = FactorGraph(3, ((0, 1), (2,)))
+    tables = FactorTables(graph, (rng.normal(size=(2, 3)), rng.normal(size=4)))
+    same, new = rng.normal(size=(3, 2)), np.where(rng.random((4, 2)) < 0.5, 0.0, -np.inf)
+    total = tables.plus([((1, 0), same), ((2, 0), new), ((0, 2), np.ones((2, 4)))])
+    assert total.graph.scopes == ((0, 1), (2,), (2, 0))
+    for choice in np.ndindex(2, 3, 4):
+        i, j, k = choice
+        assert total.value(choice) == pytest.approx(tables.value(choice) + same[j, i] + new[k, i] + 1)
+    assert tables.value((0, 0, 0)) == tables.values[0][0, 0] + tables.values[1][0]  # as they were

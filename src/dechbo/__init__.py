@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from dechbo.loop import minimize
     from dechbo.maxsum import Exact, MaxSum
     from dechbo.optimizer import Optimizer
-    from dechbo.space import Categorical, Float, Int, Space
+    from dechbo.space import Categorical, Float, Int, Linear, Space
+    from dechbo.studies.storage import make_storage
     from dechbo.tables import FactorTables
 
 __version__ = "0.1.0"
@@ -26,10 +27,12 @@ _HOMES = {
     "FactorTables": "tables",
     "Float": "space",
     "Int": "space",
+    "Linear": "space",
     "MaxSum": "maxsum",
     "Optimizer": "optimizer",
     "Space": "space",
     "interactions": "analysis",
+    "make_storage": "studies.storage",
     "minimize": "loop",
 }
 
@@ -41,11 +44,13 @@ __all__ = [
     "FactorTables",
     "Float",
     "Int",
+    "Linear",
     "MaxSum",
     "Optimizer",
     "Space",
     "__version__",
     "interactions",
+    "make_storage",
     "minimize",
 ]
 

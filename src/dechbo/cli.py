@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dechbo.bench.commands import app as bench
+from dechbo.studies.commands import register
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,6 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Optimise expensive black boxes with many parameters, by factor graphs and max-sum (DEC-HBO).",
 )
+register(app)
 app.add_typer(bench, name="bench")
 
 
@@ -82,13 +84,15 @@ def _display(problem: Problem, optimizer: Optimizer, bests: list[float], evaluat
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Table
 
+    from dechbo.studies.words import sparkline
+
     info, names = optimizer.info, optimizer.space.names
     assert info is not None
     bar = Progress(TextColumn("{task.completed:>4.0f} of {task.total:.0f} evaluations"), BarColumn(bar_width=40))
     bar.add_task("", total=evaluations, completed=len(bests))
     facts = Table.grid(padding=(0, 2))
     facts.add_row("best value", f"[bold green]{bests[-1]:.4f}[/]   (true minimum {problem.optimum:.4f})")
-    facts.add_row("best so far", _sparkline(bests))
+    facts.add_row("best so far", sparkline(bests, 60))
     if info.graph is None:
         facts.add_row("this point", "from the initial design")
     else:
@@ -110,19 +114,16 @@ def _display(problem: Problem, optimizer: Optimizer, bests: list[float], evaluat
     return Panel(Group(bar, facts), title=f"dechbo · {problem.name}", width=100)
 
 
-def _sparkline(values: list[float], width: int = 60) -> str:
-    """The course of ``values``, a bar for each of at most ``width`` equal stretches."""
-    shown = [values[k * len(values) // min(width, len(values))] for k in range(min(width, len(values)))]
-    shown[-1] = values[-1]
-    low, high = min(shown), max(shown)
-    bars = "▁▂▃▄▅▆▇█"
-    return "".join(bars[int((value - low) / ((high - low) or 1.0) * (len(bars) - 1))] for value in shown)
-
-
 def main() -> None:
     """Run the command; an error made on purpose is shown as one line, not as a traceback."""
+    import sys
+    from io import TextIOWrapper
+
     from dechbo.errors import DechboError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows another one
+            stream.reconfigure(errors="replace")
     try:
         app()
     except DechboError as error:

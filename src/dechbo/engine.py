@@ -8,10 +8,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.acquisition import TableCache, average_tables, ucb_tables
+from dechbo.acquisition import TableCache, bound_tables
 from dechbo.errors import OptionError
-from dechbo.gp import EnsemblePosterior, Surrogate
+from dechbo.gp import Surrogate
 from dechbo.gp.ensemble import Posterior, members_of
+from dechbo.graph import Scope
 from dechbo.maxsum import Maximizer, Maximum, MaxSum
 from dechbo.observations import Observations
 
@@ -30,11 +31,14 @@ class Engine(Protocol):
         *,
         pending: Array | None = None,
         recurring: bool = False,
+        extra: Sequence[tuple[Scope, Array]] = (),
     ) -> Maximum:
         """Maximise sum_I phi_I over the grid of ``candidates``, one array of coordinates per variable.
 
         ``pending`` points (m, d) narrow the deviations; ``recurring`` says that the same candidates will come back
-        with more data, so that work on them is worth keeping.
+        with more data, so that work on them is worth keeping. ``extra`` tables, each a scope with its cells on this
+        grid, are added: known constraints (-inf where they forbid), weighted bounds of learned ones. Without
+        constraints it is not passed.
         """
         ...
 
@@ -62,16 +66,15 @@ class LocalEngine:
         *,
         pending: Array | None = None,
         recurring: bool = False,
+        extra: Sequence[tuple[Scope, Array]] = (),
     ) -> Maximum:
         """Build all tables, and maximise them here."""
         posterior = gp.condition(data)
         if pending is not None:
             posterior = posterior.with_pending(pending)
         caches = self._caches_for(posterior) if recurring else None
-        if isinstance(posterior, EnsemblePosterior):
-            return self.maximizer.maximize(average_tables(posterior, candidates, beta, caches=caches))
-        cache = None if caches is None else caches[0]
-        return self.maximizer.maximize(ucb_tables(posterior, candidates, beta, cache=cache))
+        tables = bound_tables(posterior, candidates, beta, caches=caches)
+        return self.maximizer.maximize(tables.plus(extra) if extra else tables)
 
     def prepare(self, gp: Surrogate, data: Observations, candidates: Sequence[Array]) -> None:
         """Grow the kept solves by the new observations."""

@@ -42,7 +42,15 @@ class NoObservations(DechboError, RuntimeError):
 
 
 class StudyFileError(DechboError, ValueError):
-    """A saved run cannot be written or read."""
+    """A study file is not well formed, or a saved run cannot be written or read."""
+
+
+class StorageError(DechboError, RuntimeError):
+    """A study's storage cannot be opened, read or written; passwords never stand in its message."""
+
+
+class StudyError(DechboError, RuntimeError):
+    """A study cannot go on: its file changed, its objective is broken, or every evaluation fails."""
 
 
 def shortened(items: Sequence[object], most: int = 8) -> str:

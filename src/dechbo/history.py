@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -79,10 +80,15 @@ class History:
         """Evaluations that gave a number."""
         return [evaluation for evaluation in self.told if not evaluation.failed]
 
+    @property
+    def feasible(self) -> list[Evaluation]:
+        """Evaluations that gave a number and broke no constraint, neither one told nor a known one."""
+        allows = self.space.allows
+        return [e for e in self.told if e.feasible and (not self.space.constraints or allows(self.points[e.number]))]
+
     def best(self, sign: float) -> Evaluation | None:
         """The feasible evaluation with the largest sign * value, the first of equals."""
-        usable = [evaluation for evaluation in self.told if evaluation.feasible]
-        return max(usable, key=lambda evaluation: sign * evaluation.number_value, default=None)
+        return max(self.feasible, key=lambda evaluation: sign * evaluation.number_value, default=None)
 
     def incumbent(self, sign: float) -> Array:
         """Where the search looks for better: at the best feasible evaluation, or the best of all if none is."""
@@ -90,6 +96,38 @@ class History:
         if best is None:
             best = max(self.successes, key=lambda evaluation: sign * evaluation.number_value)
         return self.points[best.number].copy()
+
+    def champions(self, sign: float, many: int) -> Array:
+        """Where the best feasible evaluations are, or the least infeasible ones if none is feasible, (n, d)."""
+        best = sorted(self.feasible, key=lambda evaluation: -sign * evaluation.number_value)
+        if not best:
+            told = [evaluation.constraints or {} for evaluation in self.successes]
+            sizes = {
+                name: _typical([given[name] for given in told if name in given]) for given in told for name in given
+            }
+            excess = [sum(max(0.0, c / sizes[name]) for name, c in given.items()) for given in told]
+            best = [self.successes[k] for k in np.argsort(excess, kind="stable")]
+        return np.array([self.points[evaluation.number] for evaluation in best[:many]])
+
+    def left(self, fixed: Mapping[int, float]) -> tuple[float, float]:
+        """How many points a finite space has with the coordinates ``fixed``, and how many of them are free.
+
+        Only those that the known constraints allow are counted.
+        """
+        space = self.space
+        free = [i for i in range(space.dim) if i not in fixed]
+        plain = [i for i in free if i not in space.region.variables]
+        size = math.prod(space.parameters[i].cardinality for i in plain)
+        size *= space.region.count(fixed) if size < math.inf else 1.0
+        if size == math.inf:
+            return size, size
+        here = np.zeros(space.dim)
+        here[list(fixed)] = list(fixed.values())
+        taken = self.taken
+        matching = taken[same_places(space, taken, here)[:, list(fixed)].all(axis=1)]
+        if space.constraints:  # what was told against one does not count
+            matching = matching[space.region.allows(matching)]
+        return size, size - len(np.unique(matching[:, free].round(9), axis=0))
 
     @property
     def taken(self) -> Array:
@@ -127,6 +165,10 @@ class History:
             history.asked.append(asked)
         history.elsewhere = list(content.get("elsewhere", []))
         return history
+
+
+def _typical(values: Sequence[float]) -> float:
+    return float(np.median(np.abs(values))) or 1.0
 
 
 def same_places(space: Space, points: Array, point: Array) -> NDArray[np.bool_]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import Bounds, OptimizeResult
 
+from dechbo.crew import Batches, Crew, Here, Map, Objective, Processes, as_given
 from dechbo.errors import OptionError, SpaceError, SpaceExhausted
 from dechbo.optimizer import Optimizer
+from dechbo.options import whole
 from dechbo.space import Float, Space
 
 Array = NDArray[np.float64]
+
+BATCH_SIZE = 4
 
 
 def minimize(
@@ -25,6 +32,8 @@ def minimize(
     callback: Callable[[OptimizeResult], object] | None = None,
     x0: ArrayLike | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     args: tuple[Any, ...] = (),
+    workers: int | Map = 1,
+    batch_size: int | None = None,
     **options: Any,
 ) -> OptimizeResult:
     """Minimise ``fun(x, *args)`` over a box in ``n_calls`` evaluations.
@@ -44,6 +53,13 @@ def minimize(
         Called after each evaluation with the result so far; ends the run by returning True or raising StopIteration.
     x0
         One point, or several, to evaluate first (dicts with a ``Space``).
+    workers
+        How many evaluations run side by side, in processes (-1: one per core); or, as in SciPy, a map-like callable
+        such as ``multiprocessing.Pool(8).map``. Processes need ``fun`` at the top of a module, and in a script the call
+        under ``if __name__ == "__main__":``. With K workers a point is chosen once the values of all points but the
+        last K - 1 are known, so the run depends on seed and K alone, whichever evaluation ends first.
+    batch_size
+        How many points a map-like ``workers`` gets at a time (4).
     options
         Passed to ``Optimizer``: graph, beta, noise, n_initial, ….
 
@@ -64,22 +80,30 @@ def minimize(
     optimizer = Optimizer(space, seed=seed, direction="minimize", **options)
     starts = _starts(x0, space, mixed)[:n_calls]
     message = "all evaluations made"
-    for k in range(n_calls):
-        try:
-            params = starts[k] if k < len(starts) else optimizer.ask()
-        except SpaceExhausted:
-            message = "ended: every point of the space has been evaluated"
-            break
-        argument = dict(params) if mixed else np.array([params[name] for name in space.names])
-        optimizer.tell(params, fun(argument, *args))
-        if callback is not None:
+
+    def asked() -> Iterator[dict[str, Any]]:
+        for _ in range(n_calls - len(starts)):
             try:
-                ended = callback(_result(optimizer, "in progress", mixed)) is True
-            except StopIteration:
-                ended = True
-            if ended:
-                message = "ended by the callback"
-                break
+                yield optimizer.ask()
+            except SpaceExhausted:
+                nonlocal message
+                message = "ended: every point of the space has been evaluated"
+                return
+
+    objective = Objective(fun, args, None if mixed else space.names)
+    with closing(_crew(objective, workers, batch_size, n_calls)) as crew:
+        for params, value in chain(crew.evaluate(starts), crew.evaluate(asked())):
+            optimizer.tell(params, value())
+            if callback is not None:
+                try:
+                    ended = callback(_result(optimizer, "in progress", mixed)) is True
+                except StopIteration:
+                    ended = True
+                if ended:
+                    message = "ended by the callback"
+                    break
+    for params in optimizer.pending:
+        optimizer.forget(params)
     return _result(optimizer, message, mixed)
 
 
@@ -123,22 +147,30 @@ def _starts(x0: Any, space: Space, mixed: bool) -> list[dict[str, Any]]:
 
 
 def _result(optimizer: Optimizer, message: str, mixed: bool) -> OptimizeResult:
-    names = optimizer.space.names
+    names = None if mixed else optimizer.space.names
     told = optimizer.evaluations
     best = optimizer.best
-
-    def as_given(params: dict[str, Any]) -> Any:
-        return dict(params) if mixed else np.array([params[name] for name in names])
-
     return OptimizeResult(
-        x=None if best is None else as_given(best.params),
+        x=None if best is None else as_given(best.params, names),
         fun=np.nan if best is None else best.value,
         nfev=len(told),
         nit=len(told),
-        x_iters=[as_given(evaluation.params) for evaluation in told],
+        x_iters=[as_given(evaluation.params, names) for evaluation in told],
         func_vals=np.array([evaluation.number_value for evaluation in told]),
         graph=optimizer.last_graph,
         success=best is not None,
         message=message if best is not None else f"{message}, but no evaluation gave a number",
         optimizer=optimizer,
     )
+
+
+def _crew(objective: Objective, workers: object, batch_size: int | None, n_calls: int) -> Crew:
+    if callable(workers):
+        return Batches(objective, workers, BATCH_SIZE if batch_size is None else whole("batch_size", batch_size, 1))
+    if batch_size is not None:
+        raise OptionError("batch_size goes with a map-like workers; a number of workers needs none")
+    if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or (workers < 1 and workers != -1):
+        raise OptionError(f"workers is a whole number at least 1, -1 for all cores, or a map-like, got {workers!r}")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = min(cores if workers == -1 else int(workers), n_calls)
+    return Here(objective) if count == 1 else Processes(objective, count)

@@ -7,8 +7,8 @@ replays at most nine of them and arrives at the very same model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,7 @@ MOST_COUPLED = 200  # variables up to which one factor over all of them is tried
 MOST_OFTEN = 0.75  # the part of the asks that the factor over all variables may have
 DECISIVE = 5.0  # log Bayes factor from which evidence is called decisive (Kass and Raftery 1995: 2 log B > 10)
 NEGLIGIBLE = 0.01  # a model with less weight than this is left out
+PLAIN = 10.0  # a constraint's value of more than this many typical ones only says how plain the matter is
 FAR = 100.0  # a value so many standard deviations away asks for a new fit at once
 
 
@@ -47,6 +48,7 @@ class Model:
     refitted: bool
     learned: Learned | None = None  # what the chains found, where the graph is learned
     coupled: float = 0.0  # the weight of the model with one factor over all variables
+    constraints: Mapping[str, Model] = field(default_factory=dict)  # of every constraint told, its own (-c is modelled)
 
     def stands_after(self, index: int) -> bool:
         """Whether the ask after ``index``, with one more observation, will keep these hyperparameters."""
@@ -80,12 +82,31 @@ class Recipe:
 
         A warm fit is due when the observations have grown by a twentieth; until then the hyperparameters and the
         scaling of the values stand, and so does everything computed from them. A random forest is new for every ask,
-        and takes over what the last one had learned.
+        and takes over what the last one had learned. Every constraint has a model of its own on the same schedule,
+        cold where it is told for the first time.
         """
         usable = [k for k, evaluation in enumerate(told) if evaluation.value is not None]
         values = np.array([self.sign * float(told[k].value or 0.0) for k in usable])
         noise = np.array([told[k].noise or 0.0 for k in usable])
-        raw = Observations(np.array([points[k] for k in usable]), values, noise)
+        model = self._advanced(previous, index, Observations(np.array([points[k] for k in usable]), values, noise))
+        told_limits = {k: told[k].constraints or {} for k in usable}
+        known = {} if previous is None else previous.constraints
+        constraints = {}
+        for name in sorted({name for given in told_limits.values() for name in given}):
+            given = {k: limits[name] for k, limits in told_limits.items() if name in limits}
+            raw = Observations(np.array([points[k] for k in given]), -tempered(np.array(list(given.values()))))
+            constraints[name] = self.of_constraints._advanced(known.get(name), index, raw)
+        return replace(model, constraints=constraints)
+
+    @cached_property
+    def of_constraints(self) -> Recipe:
+        """How constraints are modelled: each with a graph of its own, the given one being that of the objective."""
+        graph = self.graph if self.graph == "random" else "learned"
+        return replace(self, graph=graph, sign=-1.0, noise=None)
+
+    def _advanced(self, previous: Model | None, index: int, raw: Observations) -> Model:
+        """The model of one quantity, larger being better."""
+        values = raw.y
         if previous is not None and len(raw) - previous.fitted_on < refit_after(len(raw)):
             with np.errstate(over="ignore"):
                 farthest = np.abs(previous.scaling.standard(values)).max()
@@ -205,6 +226,13 @@ class Recipe:
             centred = self.centred and self.graph.max_factor_size <= LARGEST_CENTRED
             return self.graph.closed() if centred else self.graph
         return random_forest(np.random.default_rng([self.seed, 2, index]), self.space.dim)
+
+
+def tempered(constraint: Array) -> Array:
+    """Values of a constraint, those far from 0 cut off: what matters is where it changes sign."""
+    with np.errstate(over="ignore"):
+        most = PLAIN * float(np.median(np.abs(constraint)))
+    return np.clip(constraint, -most, most) if 0 < most < np.inf else constraint
 
 
 def without_parts(graph: FactorGraph) -> FactorGraph:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from os import PathLike
@@ -13,21 +13,24 @@ from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from dechbo import options, runfile
 from dechbo.acquisition import Beta, BetaContext, beta_schedule
 from dechbo.acquisition.beta import GUARANTEED
+from dechbo.constrained import ConstrainedSearch, Likelihood, Limit
 from dechbo.engine import Engine, LocalEngine
-from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, shortened
+from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted
 from dechbo.gp import Ensemble, Surrogate
 from dechbo.graph import FactorGraph
 from dechbo.history import History, same_places
+from dechbo.initial import initial_points
 from dechbo.interaction import Interaction, interactions_of
 from dechbo.maxsum import Maximizer, MaxSum
-from dechbo.model import REBUILD_EVERY, Model, Recipe
+from dechbo.model import Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance
-from dechbo.refine import Granularity, Search, base_candidates, gridded
+from dechbo.refine import MOST_DRAWS, Granularity, Search
+from dechbo.schedule import Schedule
+from dechbo.scout import BEST
 from dechbo.space import Space
 from dechbo.structure import Convergence
 from dechbo.structure.learner import Effort
@@ -61,9 +64,10 @@ class Optimizer:
     Parameters
     ----------
     space
-        The parameters: ``Space({"lr": Float(1e-5, 1, log=True), ...})``.
+        The parameters: ``Space({"lr": Float(1e-5, 1, log=True), ...})``; its known constraints are never broken.
     graph
-        Which parameters act together, a ``FactorGraph``. Without one ("learned"): sampled from the data every ten asks,
+        Which parameters act together in the objective, a ``FactorGraph``; constraints that are told have learned graphs
+        of their own. Without one ("learned"): sampled from the data every ten asks,
         and averaged; see ``interactions``. "random": all singletons and a random spanning tree of pairs, drawn anew for
         every ask.
     direction
@@ -140,7 +144,7 @@ class Optimizer:
         self._beta = beta_schedule(beta)
         self.delta = options.probability("delta", delta)
         self.noise = None if noise is None else variance(noise)
-        small = min(float(DEFAULT_INITIAL), 2.0 * space.dim + 2, space.cardinality)
+        small = min(float(DEFAULT_INITIAL), 2.0 * space.dim + 2, History(space).left({})[0])
         self.n_initial = int(small) if n_initial is None else options.whole("n_initial", n_initial, 1)
         if engine is not None and maximizer is not None:
             raise OptionError("give a maximizer or an engine, not both: LocalEngine(maximizer) is an engine")
@@ -172,9 +176,7 @@ class Optimizer:
             self.centred,
             self.coupled and self.beta not in GUARANTEED,  # the theorems speak of maximisers on grids
         )
-        # models by (index of an ask, evaluations told by then): of the last ask, and of the last answer between asks
-        self._latest: tuple[tuple[int, int], Model] | None = None
-        self._preview: tuple[tuple[int, int], Model] | None = None
+        self._models = Schedule(self._recipe, self._engine, self.granularity)
 
     @classmethod
     def paper(cls, space: Space, *, max_factor_size: int = 3, **options: Any) -> Optimizer:
@@ -218,17 +220,17 @@ class Optimizer:
         ``fixed`` holds some parameters at given values. Points asked and not yet told count as pending: they are not
         suggested again, and the model knows that their values are on the way.
         """
-        held = self._native_fixed({} if fixed is None else fixed)
+        held = options.held(self.space, fixed)
         count = 1 if n is None else options.whole("n", n, 1)
         with self._lock:
-            self._check_room(count, self._encoded_fixed(held))
+            self._check_room(count, held)
             points = [self._ask_one(held) for _ in range(count)]
         return points[0] if n is None else points
 
     @one_blas_thread
     def _ask_one(self, held: Params) -> Params:
         started = time.perf_counter()
-        history, fixed = self._history, self._encoded_fixed(held)
+        history, fixed = self._history, options.coordinates(self.space, held)
         taken = np.empty((0, self.space.dim)) if self._repeats else history.taken
         if not history.successes or len(history.told) + len(history.pending) < self.n_initial:
             point, info = self._initial_point(taken, fixed), AskInfo("initial design", 0.0)
@@ -240,53 +242,46 @@ class Optimizer:
         return dict(params)
 
     def _initial_point(self, taken: Array, fixed: Mapping[int, float]) -> Array:
-        """The next scrambled Sobol point that is not taken; should a small space have no more, a random one."""
-        drawn = len(self._history.told) + len(self._history.pending)
-        for u in self._uniform_draws(drawn):
-            point = self.space.from_uniform(u)
-            point[list(fixed)] = list(fixed.values())
-            if not self._is_among(taken, point):
+        """The next point of the initial design that is not taken."""
+        history = self._history
+        drawn = len(history.told) + len(history.pending)
+        points = initial_points(self.space, self.seed, drawn, len(history.asked), fixed)
+        for point in itertools.islice(points, drawn + MOST_DRAWS):
+            if not self._is_ruled_out(taken, point):
                 return point
-        raise AssertionError("an endless sequence ended")
-
-    def _uniform_draws(self, drawn: int) -> Iterator[Array]:
-        """Scrambled Sobol points from number ``drawn`` on, as far as SciPy has them, then random ones without end."""
-        if self.space.dim <= qmc.Sobol.MAXDIM:
-            sobol = qmc.Sobol(self.space.dim, rng=np.random.default_rng([self.seed, 0]))
-            yield from sobol.random_base2(max(4, drawn.bit_length() + 1))[drawn:]
-        rng = np.random.default_rng([self.seed, 1, len(self._history.asked)])
-        while True:
-            yield rng.random(self.space.dim)
+        raise SpaceExhausted("no point is left that is neither evaluated nor pending and that the constraints allow")
 
     def _model_point(self, taken: Array, fixed: dict[int, float]) -> tuple[Array, AskInfo]:
         history = self._history
         index = len(history.asked)
-        model = self._model_at(index)
-        self._latest = ((index, len(history.told)), model)
+        model = self._models.next(history)
         gp, data = self._recipe.asking(model, index), model.data
         beta = self._beta(len(data) + 1, self._beta_context(gp))
-        incumbent = history.incumbent(self._sign)
-        incumbent[list(fixed)] = list(fixed.values())
-        awaited = np.array(history.pending + history.failures).reshape(-1, self.space.dim)
         search = Search(
             self.space,
             gp,
             data,
             beta,
-            awaited,
+            np.array(history.pending + history.failures).reshape(-1, self.space.dim),
             fixed,
-            incumbent,
-            partial(self._is_among, taken),
+            self._allowed(history.incumbent(self._sign), fixed),
+            partial(self._is_ruled_out, taken),
             self.granularity,
-            recurring=self._recurs(model, index),
+            recurring=self._models.recurs(model, index),
             look_elsewhere=self.look_elsewhere and self.beta not in GUARANTEED,
             joint=self.choose == "joint" and self.beta not in GUARANTEED,
         )
-        suggestion = search.run(self._engine)
+        if model.constraints:
+            best = [self._allowed(point, fixed) for point in history.champions(self._sign, BEST)]
+            search = replace(search, champions=np.array(best))
+            limits = [Limit.of(limit, search.pending) for limit in model.constraints.values()]
+            known = bool(history.feasible)
+            suggestion = ConstrainedSearch(search, limits, known, cautious=index % 2 == 1).run(self._engine)
+        else:
+            suggestion = search.run(self._engine)
         maximum = suggestion.maximum
         deviation = search.acquisition.deviation(suggestion.point)
         slack = suggestion.upper_bound - suggestion.polished_value  # infinite where nothing is certified
-        certified = bool(np.isfinite(maximum.upper_bound))
         info = AskInfo(
             suggestion.source,
             0.0,
@@ -297,7 +292,7 @@ class Optimizer:
             gap=maximum.gap,
             rounds=maximum.rounds,
             converged=maximum.converged,
-            certified=certified,
+            certified=bool(np.isfinite(maximum.upper_bound)),
             polished_value=suggestion.polished_value,
             step_bound=step_bound(beta, deviation, slack) * model.scaling.scale,
             jitter=gp.condition(data).jitter,
@@ -319,8 +314,8 @@ class Optimizer:
 
         ``None``, NaN and infinities record a failed evaluation: kept, never modelled as a number, not suggested again.
         ``noise`` is the known noise variance of this one value, on top of the model's. ``constraints`` are numbers that
-        are feasible at or below 0: a point that breaks one is never ``best`` nor recommended; the search itself does
-        not model them yet.
+        are feasible at or below 0: a point that breaks one is never ``best`` nor recommended, and the search learns
+        each of them to stay where all may hold. Those of a failed evaluation are kept, but not learned from.
         """
         decoded = self.space.decode(self.space.encode(params))
         native = {  # a number on a continuous scale stays the very number that was told
@@ -352,7 +347,7 @@ class Optimizer:
             held = any(asked.fixed for asked in self._history.asked)  # its tables are not those of a free ask
             history, continues = self._history.replayed(evaluations, pending, self.n_initial)
             if held or not continues:
-                self._latest = self._preview = None
+                self._models.forget()
             self._history = history
 
     # ------------------------------------------------------------ answers
@@ -371,7 +366,7 @@ class Optimizer:
     @property
     def last_graph(self) -> FactorGraph:
         """The factor graph of the latest model, or of the first one to come."""
-        known = self._latest or self._preview
+        known = self._models.latest or self._models.preview
         if known is not None:
             return known[1].gp.graph
         if self.graph == "learned":  # nothing is known yet
@@ -383,16 +378,36 @@ class Optimizer:
     def predict(self, params: Mapping[str, Any]) -> tuple[float, float]:
         """Posterior mean and standard deviation of the objective at ``params``, in the user's units."""
         point = self.space.encode(params)
-        model = self._answering_model()
+        model = self._models.answering(self._history)
         mean, deviation = model.gp.condition(model.data).joint(point)
         return self._sign * model.scaling.original(float(mean[0])), model.scaling.scale * float(deviation[0])
 
     @_one_at_a_time
     @one_blas_thread
+    def predict_constraints(self, params: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+        """Posterior mean and standard deviation of every constraint told so far, in the user's units."""
+        point = self.space.encode(params)
+        answer = {}
+        for name, model in self._models.answering(self._history).constraints.items():
+            mean, deviation = model.gp.condition(model.data).joint(point)
+            answer[name] = (-model.scaling.original(float(mean[0])), model.scaling.scale * float(deviation[0]))
+        return answer
+
+    @_one_at_a_time
+    @one_blas_thread
+    def feasible_probability(self, params: Mapping[str, Any]) -> float:
+        """How likely all constraints told so far hold at ``params``, each by itself; 0 where a known one is broken."""
+        point = self.space.encode(params)
+        models = self._models.answering(self._history).constraints.values()
+        limits = [Limit.of(model, np.empty((0, self.space.dim))) for model in models]
+        return float(np.exp(Likelihood(limits).values(point[None])[0])) if self.space.allows(point) else 0.0
+
+    @_one_at_a_time
+    @one_blas_thread
     def recommend(self) -> Params:
         """The feasible point told so far whose posterior mean is best: what to use when values are noisy."""
-        model = self._answering_model()
-        usable = [evaluation for evaluation in self._history.told if evaluation.feasible]
+        model = self._models.answering(self._history)
+        usable = self._history.feasible
         if not usable:
             raise NoObservations("no evaluation so far is feasible: tell one first")
         points = np.array([self._history.points[evaluation.number] for evaluation in usable])
@@ -403,7 +418,7 @@ class Optimizer:
     @one_blas_thread
     def regret_report(self, optimum: float) -> RegretReport:
         """R_n / n beside the bound of Theorems 2 and 3, where the true optimum is known; printable."""
-        model = self._answering_model()
+        model = self._models.answering(self._history)
         values = np.array([self._sign * e.number_value for e in self._history.successes])
         beta = self._beta(len(values), self._beta_context(model.gp))
         gp = model.gp.members[0] if isinstance(model.gp, Ensemble) else model.gp
@@ -414,21 +429,21 @@ class Optimizer:
     @one_blas_thread
     def interactions(self) -> list[Interaction]:
         """Which parameters act together, the largest share first; needs ``graph="learned"`` and centred kernels."""
-        model = self._answering_model()
+        model = self._models.answering(self._history)
         return interactions_of(model, self.space.names)
 
     @_one_at_a_time
     @one_blas_thread
     def convergence(self) -> Convergence | None:
         """Whether the chains behind ``interactions`` have mixed: R-hat and effective sample sizes; None if none ran."""
-        learned = self._answering_model().learned
+        learned = self._models.answering(self._history).learned
         return None if learned is None else learned.convergence
 
     @_one_at_a_time
     @one_blas_thread
     def pair_probabilities(self) -> Array:
         """How likely each pair of parameters is to act together in some factor, (d, d); needs ``graph="learned"``."""
-        model = self._answering_model()
+        model = self._models.answering(self._history)
         if model.learned is None:
             raise OptionError('pair probabilities need a learned graph: Optimizer(space, graph="learned")')
         together: Array = model.coupled + (1 - model.coupled) * model.learned.pair_probabilities
@@ -480,90 +495,36 @@ class Optimizer:
         """Whether a point may come again: only where the user says that values are noisy."""
         return self.noise is not None and self.noise > 0
 
-    def _is_among(self, taken: Array, point: Array) -> bool:
-        return bool(same_places(self.space, taken, point).all(axis=1).any())
+    def _is_ruled_out(self, taken: Array, point: Array) -> bool:
+        """Whether ``point`` is among those ``taken``, or breaks a known constraint."""
+        return bool(same_places(self.space, taken, point).all(axis=1).any()) or not self.space.allows(point)
 
-    def _check_room(self, wanted: int, fixed: Mapping[int, float]) -> None:
-        """Refuse to ask a finite space for more points than it has left."""
-        free = [i for i in range(self.space.dim) if i not in fixed]
-        size = math.prod(self.space.parameters[i].cardinality for i in free)
-        taken = self._history.taken
-        if self._repeats or size >= len(taken) + wanted:
-            return
-        here = np.zeros(self.space.dim)
-        here[list(fixed)] = list(fixed.values())
-        matching = taken[same_places(self.space, taken, here)[:, list(fixed)].all(axis=1)]
-        left = int(size) - len(np.unique(matching[:, free].round(9), axis=0))
-        if left < wanted:
+    def _allowed(self, point: Array, fixed: Mapping[int, float]) -> Array:
+        """``point`` with the coordinates ``fixed``, moved to where the known constraints hold."""
+        moved = point.copy()
+        moved[list(fixed)] = list(fixed.values())
+        nearest = self.space.region.nearest(moved, fixed) if self.space.constraints else moved
+        return moved if nearest is None else nearest
+
+    def _check_room(self, wanted: int, held: Params) -> None:
+        """Refuse to ask for what the known constraints forbid, and a finite space for more points than it has left."""
+        fixed = options.coordinates(self.space, held)
+        if self.space.constraints and self.space.region.anchor(fixed) is None:
+            raise ParameterError(
+                f"no point with {held} satisfies {' and '.join(map(str, self.space.constraints))}: fix other values"
+            )
+        size, left = self._history.left(fixed)
+        if not self._repeats and left < wanted:
             slice_ = "with these parameters fixed " if fixed else ""
             raise SpaceExhausted(
-                f"asked for {wanted}, but of all {size:.0f} points {slice_}only {left} are neither evaluated nor "
+                f"asked for {wanted}, but of all {size:.0f} points {slice_}only {left:.0f} are neither evaluated nor "
                 "pending: ask for fewer, widen the space, tell or forget what is pending, or pass noise=… (above 0) "
                 "if values are noisy and points may be evaluated again"
             )
 
-    def _native_fixed(self, fixed: Mapping[str, Any]) -> Params:
-        """What the user holds fixed, checked, as plain values."""
-        if not isinstance(fixed, Mapping):
-            raise ParameterError(f"fixed is a dict of parameter name to value, got {fixed!r:.80}")
-        names = dict(zip(self.space.names, self.space.is_continuous, strict=True))
-        unknown = [name for name in fixed if name not in names]
-        if unknown:
-            raise ParameterError(
-                f"fixed names {unknown}, which are not parameters; the space has {shortened(list(names))}"
-            )
-        native: Params = {}
-        for name, value in fixed.items():
-            try:
-                encoded = self.space[name].encode(value)
-            except ParameterError as error:
-                raise ParameterError(f"fixed {name!r}: {error}") from None
-            native[name] = float(value) if names[name] else self.space[name].decode(encoded)
-        return native
-
-    def _encoded_fixed(self, fixed: Mapping[str, Any]) -> dict[int, float]:
-        return {i: self.space[name].encode(fixed[name]) for i, name in enumerate(self.space.names) if name in fixed}
-
     def _beta_context(self, gp: Surrogate) -> BetaContext:
         logs = np.log([parameter.cardinality for parameter in self.space.parameters])
         return BetaContext(gp.graph, logs, self.delta, lipschitz=max(lipschitz_estimate(gp), 1e-3))
-
-    def _model_at(self, index: int) -> Model:
-        """The model of ask ``index``, advanced from the latest one or replayed from the last cold one."""
-        history, advance = self._history, self._recipe.advance
-        for known in (self._latest, self._preview):
-            if known is not None and known[0] == (index, len(history.told)):
-                return known[1]
-        first = index - index % REBUILD_EVERY
-        model: Model | None = None
-        if self._latest is not None and first < index:
-            key, latest = self._latest
-            before = history.asked[index - 1]
-            if key == (index - 1, before.told) and before.modelled:
-                model, first = latest, index
-        for j in range(first, index):
-            asked = history.asked[j]
-            if asked.modelled:
-                model = advance(model, j, history.told[: asked.told], history.points)
-                on_grid = gridded(self._recipe.asking(model, j), self.space)
-                if on_grid is not None and self._recurs(model, j):
-                    fixed = self._encoded_fixed(dict(asked.fixed))
-                    grid = base_candidates(self.space, on_grid.graph, len(model.data), fixed, self.granularity)
-                    self._engine.prepare(on_grid, model.data, grid)
-        return advance(model, index, history.told, history.points)
-
-    def _recurs(self, model: Model, index: int) -> bool:
-        """Whether the ask after ``index`` will have the same factors at the same hyperparameters."""
-        return self.graph != "random" and model.stands_after(index)
-
-    def _answering_model(self) -> Model:
-        """The model that the next ask would use: it answers between asks, and leaves no trace in them."""
-        if not self._history.successes:
-            raise NoObservations("the model needs at least one successful evaluation: tell one first")
-        index = len(self._history.asked)
-        model = self._model_at(index)
-        self._preview = ((index, len(self._history.told)), model)
-        return model
 
     def _options(self) -> dict[str, Any]:
         names = "graph direction seed kernel beta delta noise n_initial max_factor_size graph_samples effort centred"

@@ -83,7 +83,7 @@ class AskInfo(Record):
     ``value``, ``upper_bound`` and ``gap`` speak of the final grid, ``polished_value`` of the point itself.
     """
 
-    source: str  # "initial design", "acquisition", "joint bound", or "elsewhere" where a local optimum is exhausted
+    source: str  # "initial design", "acquisition", "joint bound", "elsewhere", "constrained"
     seconds: float
     graph: FactorGraph | None = None
     beta: float = math.nan

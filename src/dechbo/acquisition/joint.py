@@ -1,4 +1,4 @@
-"""The joint upper confidence bound mu(x) + sqrt(beta) sigma(x) of f = sum_I f_I.
+"""The joint confidence bound mu(x) ± sqrt(beta) sigma(x) of f = sum_I f_I.
 
 It does not split over the factors, but it knows what is known: sum_I sigma_I stays large at observed points, where
 sigma vanishes.
@@ -25,13 +25,18 @@ class JointAcquisition:
 
     posterior: Posterior
     beta: float
+    lower: bool = False  # the lower bound mu - sqrt(beta) sigma in its place
+
+    @property
+    def _root(self) -> float:
+        return float(-np.sqrt(self.beta) if self.lower else np.sqrt(self.beta))
 
     def values(self, points: Array) -> Array:
         """At ``points`` (n, d)."""
         total = np.zeros(len(points))
         for weight, member in members_of(self.posterior):
             mean, deviation = member.joint(points)
-            total += weight * (mean + np.sqrt(self.beta) * deviation)
+            total += weight * (mean + self._root * deviation)
         return total
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
@@ -65,7 +70,7 @@ class JointAcquisition:
         V = solve_triangular(posterior.L, k, lower=True, check_finite=False)
         deviation = float(np.sqrt(max(gp.joint_prior_variances(point[None])[0] - V @ V, 0.0)))
         gradient = changes @ posterior.alpha
-        root = float(np.sqrt(self.beta))
+        root = self._root
         if deviation > 1e-9:
             solved = solve_triangular(posterior.L, V, lower=True, trans=1, check_finite=False)
             gradient = gradient + root / deviation * (0.5 * prior_changes - changes @ solved)

@@ -6,8 +6,10 @@ Discrete numeric parameters hold the values low + k step, k = 0 … last; their 
 """
 
 from dechbo.space.categorical import Categorical
+from dechbo.space.linear import Linear
 from dechbo.space.numeric import Float, Int
 from dechbo.space.parameters import Parameter, parameter_from_json
+from dechbo.space.region import Region
 from dechbo.space.space import Space
 
-__all__ = ["Categorical", "Float", "Int", "Parameter", "Space", "parameter_from_json"]
+__all__ = ["Categorical", "Float", "Int", "Linear", "Parameter", "Region", "Space", "parameter_from_json"]

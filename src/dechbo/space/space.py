@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -13,18 +13,25 @@ from numpy.typing import NDArray
 
 from dechbo.errors import ParameterError, SpaceError, shortened
 from dechbo.space.categorical import Categorical, Choice
+from dechbo.space.linear import Linear
 from dechbo.space.numeric import Float, Int, real
 from dechbo.space.parameters import Parameter, parameter_from_json
+from dechbo.space.region import Region
 
 Array = NDArray[np.float64]
 
 
 class Space:
-    """Named parameters in a fixed order, which is the order of the coordinates of a point."""
+    """Named parameters in a fixed order, which is the order of the coordinates of a point.
+
+    ``constraints`` are known linear ones between at most 4 numeric parameters, in their own units: texts like
+    ``"a + 2*b <= 1"`` or ``Linear`` objects. No suggestion ever breaks one.
+    """
 
     _parameters: dict[str, Parameter]
+    region: Region  # where the constraints hold
 
-    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+    def __init__(self, parameters: Mapping[str, Parameter], constraints: Sequence[str | Linear] = ()) -> None:
         if not isinstance(parameters, Mapping):
             raise SpaceError(
                 f"a space needs a dict of names to parameters, got {parameters!r}: write {{'x': Float(0, 1)}}"
@@ -39,6 +46,10 @@ class Space:
                     f"parameter {name!r} needs a Float, Int or Categorical, got {parameter!r}{_suggestion(parameter)}"
                 )
         object.__setattr__(self, "_parameters", {str(name): parameter for name, parameter in parameters.items()})
+        if isinstance(constraints, (str, Linear)) or not isinstance(constraints, Iterable):
+            raise SpaceError(f"constraints are a list, e.g. ['a + 2*b <= 1'], got {constraints!r:.80}")
+        read = [given if isinstance(given, Linear) else Linear.parse(given) for given in constraints]
+        object.__setattr__(self, "region", Region(self._parameters, read))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Space is immutable, cannot set {name!r}: build a new one")
@@ -73,10 +84,21 @@ class Space:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Space):
             return NotImplemented
-        return self.names == other.names and self.parameters == other.parameters
+        same = self.names == other.names and self.parameters == other.parameters
+        return same and self.constraints == other.constraints
 
     def __repr__(self) -> str:
-        return f"Space({self._parameters!r})"
+        more = f", constraints={[str(constraint) for constraint in self.constraints]}" if self.constraints else ""
+        return f"Space({self._parameters!r}{more})"
+
+    @property
+    def constraints(self) -> tuple[Linear, ...]:
+        """The known linear constraints."""
+        return self.region.constraints
+
+    def allows(self, point: Array) -> bool:
+        """Whether an encoded point satisfies every constraint."""
+        return not self.constraints or bool(self.region.allows(np.array([self._coordinates(point)]))[0])
 
     @cached_property
     def cardinality(self) -> float:
@@ -129,9 +151,21 @@ class Space:
         draws = self._coordinates(u)
         return np.array([p.from_uniform(draw) for p, draw in zip(self.parameters, draws, strict=True)])
 
+    def draw(self, rng: np.random.Generator, fixed: Mapping[int, float]) -> Array:
+        """A random point with the coordinates ``fixed`` that satisfies every constraint, if there is one."""
+        point = self.from_uniform(rng.random(self.dim))
+        point[list(fixed)] = list(fixed.values())
+        if not self.constraints or self.region.allows(point[None])[0]:
+            return point
+        allowed = self.region.draw(point, fixed, rng)
+        return point if allowed is None else allowed
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; ``Space.from_json`` reads it."""
-        return {"parameters": [{"name": name, **p.to_json()} for name, p in self._parameters.items()]}
+        data: dict[str, Any] = {"parameters": [{"name": name, **p.to_json()} for name, p in self._parameters.items()]}
+        if self.constraints:
+            data["constraints"] = [constraint.to_json() for constraint in self.constraints]
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Space:
@@ -143,7 +177,8 @@ class Space:
             raise SpaceError(f"expected the JSON of a space, {{'parameters': [{{'name': …}}]}}, got {data!r}") from None
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
             raise SpaceError(f"the JSON of a space needs distinct strings as names, got {shortened(names)}")
-        return cls(dict(zip(names, map(parameter_from_json, entries), strict=True)))
+        limits = [Linear.from_json(entry) for entry in data.get("constraints", ())]
+        return cls(dict(zip(names, map(parameter_from_json, entries), strict=True)), limits)
 
     def _coordinates(self, point: Array) -> list[float]:
         array = np.asarray(point, dtype=np.float64)

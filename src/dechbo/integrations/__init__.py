@@ -1,0 +1,1 @@
+"""dechbo inside the tools that people already use; each folder or file here imports its own package."""

@@ -1,0 +1,73 @@
+"""Spaces as searches take them: names to ranges and lists, whose choices may be any objects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dechbo.errors import SpaceError
+from dechbo.space import Categorical, Float, Int, Parameter, Space
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A space, and the objects that its labels stand for."""
+
+    space: Space
+    objects: Mapping[str, Sequence[Any]]
+
+    @classmethod
+    def of(cls, given: Space | Mapping[str, Any]) -> Choices:
+        """From a Space, or from a dict of names to parameters, ranges (low, high) and lists."""
+        if isinstance(given, Space):
+            return cls(given, {})
+        if not isinstance(given, Mapping):
+            raise SpaceError(f"expected a Space or a dict of names to parameters, got {given!r:.80}")
+        parameters: dict[str, Parameter] = {}
+        objects: dict[str, Sequence[Any]] = {}
+        for name, parameter in given.items():
+            try:
+                parameters[name] = _parameter(parameter)
+            except SpaceError as error:
+                raise SpaceError(f"parameter {name!r}: {error}") from None
+            if isinstance(parameter, list | np.ndarray):
+                objects[name] = list(parameter)
+        return cls(Space(parameters), objects)
+
+    def candidate(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What the estimator is given: the very objects of the user's lists."""
+        return {
+            name: self.objects[name][int(self.space[name].encode(value))] if name in self.objects else value
+            for name, value in params.items()
+        }
+
+
+def _parameter(given: Any) -> Parameter:
+    if isinstance(given, Parameter):
+        return given
+    if isinstance(given, list | np.ndarray):
+        return Categorical(_labels(list(given)))
+    if isinstance(given, tuple) and len(given) == 2 and not any(isinstance(bound, bool) for bound in given):
+        if all(isinstance(bound, int | np.integer) for bound in given):
+            return Int(*given)
+        if all(isinstance(bound, int | float | np.integer | np.floating) for bound in given):
+            return Float(*given)
+    raise SpaceError(
+        f"expected a Float, Int or Categorical, a range (low, high) or a list of choices, got {given!r:.80}; "
+        "a log scale is Float(low, high, log=True)"
+    )
+
+
+def _labels(choices: Sequence[Any]) -> list[Any]:
+    """Plain values as they are; for anything else how it prints, with its place where two print alike."""
+    labels: list[Any] = []
+    for place, choice in enumerate(choices):
+        value = choice.item() if isinstance(choice, np.generic) else choice
+        plain = value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value))
+        label = value if plain else " ".join(repr(choice).split())[:80]
+        labels.append(label if plain or label not in labels else f"{label} #{place}")
+    return labels

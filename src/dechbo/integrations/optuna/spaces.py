@@ -1,0 +1,206 @@
+"""Optuna's distributions as a search space of ours, and the way back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+
+from dechbo.errors import ParameterError, SpaceError
+from dechbo.records import Params
+from dechbo.space import Categorical, Float, Int, Parameter, Space
+from dechbo.space.linear import Linear
+
+Distributions = Mapping[str, BaseDistribution]
+
+
+def space_of(distributions: Distributions, constraints: Sequence[str | Linear] = ()) -> Space:
+    """The space of these distributions, sorted by name; those with a single value are left out.
+
+    ``constraints`` are linear ones between parameters, as ``Space`` takes them.
+    """
+    space = Translation.of(distributions, constraints).space
+    if space is None:
+        raise SpaceError(f"expected a distribution with more than one value, got {dict(distributions)!r:.200}")
+    return space
+
+
+def distributions_of(space: Space) -> dict[str, BaseDistribution]:
+    """Optuna's distributions of a space."""
+    return {name: _distribution(space[name]) for name in space.names}
+
+
+def _distribution(parameter: Parameter) -> BaseDistribution:
+    if isinstance(parameter, Categorical):
+        return CategoricalDistribution(tuple(parameter.choices))
+    if isinstance(parameter, Int):
+        if parameter.log and parameter.step != 1:
+            raise SpaceError(f"Optuna has no log scale with a step, got {parameter!r}: leave one of them out")
+        return IntDistribution(parameter.low, parameter.decode(1.0), log=parameter.log, step=parameter.step)
+    # the last value in place of high: Optuna warns about a range that is no multiple of its step
+    return FloatDistribution(parameter.low, parameter.decode(1.0), log=parameter.log, step=parameter.step)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One parameter in both languages."""
+
+    distribution: BaseDistribution
+    parameter: Parameter
+    reachable: tuple[int, ...] = ()  # of a category: the index in ``distribution.choices`` of each of our choices
+
+    @classmethod
+    def of(cls, distribution: BaseDistribution) -> Axis:
+        """The axis of a distribution with more than one value."""
+        if isinstance(distribution, CategoricalDistribution):
+            reachable = _reachable(distribution)
+            return cls(distribution, _category([distribution.choices[i] for i in reachable]), reachable)
+        if isinstance(distribution, IntDistribution):
+            whole = Int(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+            return cls(distribution, whole)
+        if isinstance(distribution, FloatDistribution):
+            return cls(distribution, _float(distribution))
+        raise SpaceError(f"expected a float, int or categorical distribution of Optuna, got {distribution!r:.80}")
+
+    def ours(self, value: Any) -> Any:
+        """The value as our parameter has it; ParameterError where it is none of its values."""
+        parameter = self.parameter
+        if isinstance(parameter, Categorical):
+            try:
+                index = int(self.distribution.to_internal_repr(value))
+            except ValueError:
+                index = -1
+            if index not in self.reachable:
+                raise ParameterError(f"expected one of {parameter.choices!r:.200}, got {value!r}")
+            return parameter.choices[self.reachable.index(index)]
+        u = parameter.encode(value)
+        # a number on a continuous scale stays the very number that was evaluated
+        return float(value) if isinstance(parameter, Float) and parameter.step is None else parameter.decode(u)
+
+    def theirs(self, value: Any) -> Any:
+        """The value as Optuna has it."""
+        if isinstance(self.distribution, CategoricalDistribution):
+            return self.distribution.choices[self.reachable[int(self.parameter.encode(value))]]
+        if isinstance(self.distribution, FloatDistribution):  # the last step may be a rounding error above high
+            return min(max(value, self.distribution.low), self.distribution.high)
+        return value
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A search space in both languages: axes by sorted name, and the parameters that have a single value."""
+
+    axes: Mapping[str, Axis]
+    constants: Params
+    space: Space | None  # None where every parameter is constant
+    key: str  # the same for the same distributions
+
+    @classmethod
+    def of(cls, distributions: Distributions, constraints: Sequence[str | Linear] = ()) -> Translation:
+        """The translation of a search space, with linear constraints between its parameters."""
+        if not isinstance(distributions, Mapping):
+            raise SpaceError(f"a search space is a dict of names to Optuna distributions, got {distributions!r:.80}")
+        axes: dict[str, Axis] = {}
+        constants: Params = {}
+        for name in sorted(distributions):
+            distribution = distributions[name]
+            try:
+                if is_constant(distribution):
+                    constants[name] = only_value(distribution)
+                else:
+                    axes[name] = Axis.of(distribution)
+            except SpaceError as error:
+                raise SpaceError(f"parameter {name!r}: {error}") from None
+        lines = _without_constants(constraints, constants)
+        key = repr(sorted((name, repr(distribution)) for name, distribution in distributions.items()))
+        return cls(axes, constants, _space({name: axis.parameter for name, axis in axes.items()}, lines), key)
+
+    def ours(self, params: Mapping[str, Any]) -> Params:
+        """The values of our parameters among ``params``; ParameterError where one is outside of its range."""
+        found: Params = {}
+        for name, axis in self.axes.items():
+            if name in params:
+                try:
+                    found[name] = axis.ours(params[name])
+                except ParameterError as error:
+                    raise ParameterError(f"parameter {name!r}: {error}") from None
+        return found
+
+    def theirs(self, params: Mapping[str, Any]) -> Params:
+        """The same values as Optuna has them."""
+        return {name: self.axes[name].theirs(value) for name, value in params.items()}
+
+
+def is_constant(distribution: BaseDistribution) -> bool:
+    """Whether there is only one value that a trial can have."""
+    if isinstance(distribution, CategoricalDistribution):
+        return len(_reachable(distribution)) == 1
+    return isinstance(distribution, BaseDistribution) and distribution.single()
+
+
+def is_modelled(distribution: BaseDistribution) -> bool:
+    """Whether a model can have this parameter: no constant, and no finer than numbers can tell apart."""
+    if is_constant(distribution):
+        return False
+    try:
+        Axis.of(distribution)
+    except SpaceError:
+        return False
+    return True
+
+
+def only_value(distribution: BaseDistribution) -> Any:
+    """The value of a constant."""
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices[0]
+    return distribution.low  # type: ignore[attr-defined]
+
+
+def _reachable(distribution: CategoricalDistribution) -> tuple[int, ...]:
+    """The choices that Optuna can tell apart: of 1 and True it only ever stores the first."""
+    return tuple(i for i, c in enumerate(distribution.choices) if distribution.to_internal_repr(c) == i)
+
+
+def _float(distribution: FloatDistribution) -> Float:
+    low, high, step = distribution.low, distribution.high, distribution.step
+    if step is None:
+        return Float(low, high, log=distribution.log)
+    with contextlib.suppress(SpaceError):
+        exact = Float(low, high, step=step)
+        if exact.cardinality == round((high - low) / step) + 1:
+            return exact
+    return Float(low, high + step / 4, step=step)  # high is a step that was rounded down
+
+
+def _category(choices: list[Any]) -> Categorical:
+    try:
+        return Categorical(choices)
+    except SpaceError:  # NaN or an object: its index stands for it
+        return Categorical(list(range(len(choices))))
+
+
+def _space(parameters: Mapping[str, Parameter], constraints: Sequence[Linear]) -> Space | None:
+    return Space(parameters, constraints=constraints) if parameters else None
+
+
+def _without_constants(constraints: Sequence[str | Linear], constants: Params) -> list[Linear]:
+    """The constraints with the value of each constant put in its place."""
+    if isinstance(constraints, (str, Linear)):
+        raise SpaceError(f"constraints are a list of texts like 'a + b <= 1', got {constraints!r}: write [...]")
+    kept = []
+    for given in constraints:
+        line = given if isinstance(given, Linear) else Linear.parse(given)
+        free = {name: c for name, c in line.coefficients.items() if name not in constants}
+        upper = line.upper
+        for name in set(line.coefficients) - set(free):
+            if isinstance(constants[name], bool) or not isinstance(constants[name], (int, float)):
+                raise SpaceError(f"constraint {str(line)!r}: parameter {name!r} is not numeric: leave it out")
+            upper -= line.coefficients[name] * constants[name]
+        if free:
+            kept.append(Linear(free, upper))
+        elif upper < 0:
+            raise SpaceError(f"constraint {str(line)!r} cannot hold: its parameters are constants")
+    return kept

@@ -1,0 +1,78 @@
+"""Which model goes with which ask: kept between asks, or built again by the same steps after a resume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dechbo import options
+from dechbo.engine import Engine
+from dechbo.errors import NoObservations
+from dechbo.history import History
+from dechbo.model import REBUILD_EVERY, Model, Recipe
+from dechbo.refine import Granularity, base_candidates, gridded
+
+Key = tuple[int, int]  # index of an ask, evaluations told by then
+
+
+@dataclass(eq=False)
+class Schedule:
+    """The models of the asks of one optimiser."""
+
+    recipe: Recipe
+    engine: Engine
+    granularity: Granularity
+    latest: tuple[Key, Model] | None = None  # of the last ask
+    preview: tuple[Key, Model] | None = None  # of the last answer between asks
+
+    def next(self, history: History) -> Model:
+        """The model of the ask that comes next, which is being made."""
+        key = (len(history.asked), len(history.told))
+        model = self._at(history, key)
+        self.latest = (key, model)
+        return model
+
+    def answering(self, history: History) -> Model:
+        """The model that the next ask would use: it answers between asks, and leaves no trace in them."""
+        if not history.successes:
+            raise NoObservations("the model needs at least one successful evaluation: tell one first")
+        key = (len(history.asked), len(history.told))
+        model = self._at(history, key)
+        self.preview = (key, model)
+        return model
+
+    def forget(self) -> None:
+        """Build the next model from the history alone."""
+        self.latest = self.preview = None
+
+    def recurs(self, model: Model, index: int) -> bool:
+        """Whether the ask after ``index`` will have the same factors at the same hyperparameters on the same grid."""
+        return self.recipe.graph != "random" and not model.constraints and model.stands_after(index)
+
+    def _at(self, history: History, key: Key) -> Model:
+        """The model of an ask, advanced from the latest one or replayed from the last cold one."""
+        for known in (self.latest, self.preview):
+            if known is not None and known[0] == key:
+                return known[1]
+        index, advance = key[0], self.recipe.advance
+        first = index - index % REBUILD_EVERY
+        model: Model | None = None
+        if self.latest is not None and first < index:
+            at, latest = self.latest
+            before = history.asked[index - 1]
+            if at == (index - 1, before.told) and before.modelled:
+                model, first = latest, index
+        for j in range(first, index):
+            asked = history.asked[j]
+            if asked.modelled:
+                model = advance(model, j, history.told[: asked.told], history.points)
+                self._prepare(history, model, j)
+        return advance(model, index, history.told, history.points)
+
+    def _prepare(self, history: History, model: Model, index: int) -> None:
+        """Bring the engine to where the ask ``index`` had brought it."""
+        space = self.recipe.space
+        on_grid = gridded(self.recipe.asking(model, index), space)
+        if on_grid is not None and self.recurs(model, index):
+            fixed = options.coordinates(space, history.asked[index].fixed)
+            grid = base_candidates(space, on_grid.graph, len(model.data), fixed, self.granularity)
+            self.engine.prepare(on_grid, model.data, grid)

@@ -1,0 +1,143 @@
+"""Objectives: what a trial evaluates, a Python function or a command without a shell."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dechbo.errors import StudyError
+from dechbo.studies.outcome import Outcome
+from dechbo.studies.process import run_command
+from dechbo.studies.template import fields_of, filled
+
+__all__ = ["CommandObjective", "Objective", "Outcome", "PythonObjective"]
+
+Started = Callable[[int], None]  # told the process group of a command
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What both kinds have: a folder, a time limit and retries. Call it with parameters for an Outcome."""
+
+    folder: Path
+    timeout: float | None = field(default=None, kw_only=True)  # seconds
+    retries: int = field(default=0, kw_only=True)  # how often a failed evaluation is tried again
+    log: Path | None = field(default=None, kw_only=True)  # where its output goes
+
+    def __call__(self, params: Mapping[str, Any], number: int | None = None) -> Outcome:
+        """Evaluate here, up to 1 + retries times."""
+        for _ in range(self.retries):
+            outcome = self.once(params, number)
+            if not outcome.failed:
+                return outcome
+        return self.once(params, number)
+
+    def load(self) -> None:
+        """Find what will be called, and raise a StudyError if it is not there."""
+        raise NotImplementedError
+
+    def once(self, params: Mapping[str, Any], number: int | None = None, started: Started | None = None) -> Outcome:
+        """Evaluate once; every failure is an Outcome."""
+        began = time.perf_counter()
+        try:
+            outcome = self._evaluate(params, number, started)
+        except BaseException as error:  # also SystemExit: nothing that an objective does ends its worker
+            outcome = Outcome.of_exception(error, hidden=2)
+        return outcome.lasted(time.perf_counter() - began)
+
+    def _evaluate(self, params: Mapping[str, Any], number: int | None, started: Started | None) -> Outcome:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class PythonObjective(Objective):
+    """A function "module:function", called with the parameters as keyword arguments.
+
+    The module is looked for in ``folder`` first. The time limit needs a worker process, which it ends.
+    """
+
+    target: str = field(kw_only=True)
+
+    def load(self) -> None:
+        """Import the function."""
+        self._function()
+
+    def _function(self) -> Callable[..., object]:
+        module_name, _, name = self.target.partition(":")
+        if str(self.folder) not in sys.path:
+            sys.path.insert(0, str(self.folder))
+        try:
+            found: Any = importlib.import_module(module_name)
+        except BaseException as error:
+            trace = Outcome.of_exception(error, hidden=1).error
+            raise StudyError(f"objective {self.target!r} cannot be imported from {self.folder}:\n{trace}") from None
+        for part in name.split("."):
+            if not hasattr(found, part):
+                raise StudyError(f"objective {self.target!r}: {module_name} has no {part!r}")
+            found = getattr(found, part)
+        if not callable(found):
+            raise StudyError(f"objective {self.target!r} is not a function, but {type(found).__name__}")
+        function: Callable[..., object] = found
+        return function
+
+    def _evaluate(self, params: Mapping[str, Any], number: int | None, started: Started | None) -> Outcome:
+        function = self._function()
+        os.environ.update(_environment(params, number))
+        return Outcome.of_result(function(**params))
+
+
+@dataclass(frozen=True)
+class CommandObjective(Objective):
+    """A command whose arguments hold fields: {lr} is one parameter, {params} all of them as JSON.
+
+    The text is split into arguments before any value is filled in, and there is no shell: a value is never more than
+    (a part of) one argument.
+    """
+
+    arguments: tuple[str, ...] = field(kw_only=True)
+
+    @classmethod
+    def split(cls, command: str | Sequence[str]) -> tuple[str, ...]:
+        """The arguments of a command given as one text or as a list."""
+        return tuple(shlex.split(command)) if isinstance(command, str) else tuple(command)
+
+    @property
+    def fields(self) -> set[str]:
+        """The names in braces."""
+        return {name for argument in self.arguments for name in fields_of(argument)}
+
+    def load(self) -> None:
+        """Look for the program."""
+        program = self.arguments[0]
+        if fields_of(program):
+            return
+        path = self._search_path(dict(os.environ))
+        found = shutil.which(str(self.folder / program)) if os.sep in program else shutil.which(program, path=path)
+        if found is None:
+            where = str(self.folder) if os.sep in program else "any folder of PATH"
+            raise StudyError(f"objective: no program {program!r} in {where}, or it is not executable")
+
+    def _evaluate(self, params: Mapping[str, Any], number: int | None, started: Started | None) -> Outcome:
+        arguments = [filled(argument, params) for argument in self.arguments]
+        environment = {**os.environ, **_environment(params, number)}
+        environment["PATH"] = self._search_path(environment)
+        return run_command(arguments, self.folder, environment, timeout=self.timeout, started=started)
+
+    @staticmethod
+    def _search_path(environment: Mapping[str, str]) -> str:
+        """PATH, and last the folder of the Python that runs dechbo: "python" is found without an activated one."""
+        return os.pathsep.join([environment.get("PATH", os.defpath), os.path.dirname(sys.executable)])
+
+
+def _environment(params: Mapping[str, Any], number: int | None) -> dict[str, str]:
+    trial = {} if number is None else {"DECHBO_TRIAL": str(number)}
+    return {"DECHBO_PARAMS": json.dumps(dict(params)), **trial}

@@ -1,0 +1,123 @@
+"""Outcome: what one evaluation gave."""
+
+from __future__ import annotations
+
+import json
+import math
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dechbo.errors import StudyError
+
+MOST_TEXT = 2000  # characters of a traceback that are kept
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A value with its constraints (feasible at or below 0), or the text of the error where there is no value."""
+
+    value: float | None
+    constraints: dict[str, float] = field(default_factory=dict)
+    error: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether the evaluation gave no number."""
+        return self.value is None
+
+    @classmethod
+    def failure(cls, error: str, seconds: float = 0.0) -> Outcome:
+        """An evaluation that gave no value."""
+        return cls(None, {}, error, seconds)
+
+    @classmethod
+    def of_exception(cls, error: BaseException, *, hidden: int = 0) -> Outcome:
+        """The failure of an objective that raised; the first ``hidden`` frames are ours and not shown."""
+        frames = error.__traceback__
+        for _ in range(hidden):
+            frames = frames.tb_next if frames is not None else None
+        lines = traceback.format_exception(type(error), error, frames)
+        return cls.failure("".join(lines).rstrip())
+
+    @classmethod
+    def of_result(cls, result: object) -> Outcome:
+        """What an objective returned: a number, or {"value": …, "constraints": {…} or […]}."""
+        given: dict[str, Any] = dict(result) if isinstance(result, Mapping) else {"value": result}
+        unknown = sorted(set(map(str, given)) - {"value", "constraints"})
+        if unknown or "value" not in given:
+            came = f"the fields {sorted(map(str, given))}" if given else "an empty dict"
+            return cls.failure(f'the objective gives a number or {{"value": …, "constraints": {{…}}}}, got {came}')
+        value = _number(given["value"])
+        if value is None:
+            return cls.failure(f"the objective gave {given['value']!r:.200} where a finite number was expected")
+        try:
+            return cls(value, _constraints(given.get("constraints")))
+        except StudyError as error:
+            return cls.failure(str(error))
+
+    @classmethod
+    def of_output(cls, text: str) -> Outcome:
+        """What a command printed: its last line that is not empty, a number or a JSON object."""
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if not lines:
+            return cls.failure("the command printed nothing: its last line is expected to be the value")
+        last = lines[-1]
+        try:
+            return cls.of_result(float(last))
+        except ValueError:
+            pass
+        try:
+            result = json.loads(last)
+        except ValueError:
+            result = None
+        if not isinstance(result, dict):
+            return cls.failure(
+                f'the command\'s last line is expected to be a number or {{"value": …, "constraints": […]}}, '
+                f"got {last!r:.200}"
+            )
+        return cls.of_result(result)
+
+    def lasted(self, seconds: float) -> Outcome:
+        """The same outcome, with how long it took."""
+        return replace(self, seconds=seconds)
+
+
+def shortened_error(text: str, most: int = MOST_TEXT) -> str:
+    """The beginning and the end of a long error, the end being the part that tells."""
+    if len(text) <= most:
+        return text
+    head = most // 4
+    return f"{text[:head]}\n[…]\n{text[-(most - head - 5) :]}"
+
+
+def _number(value: object) -> float | None:
+    """``value`` as a finite float; None for what is no number (texts and bools), NaN and infinities."""
+    try:
+        plain: Any = value.item() if hasattr(value, "item") else value  # NumPy's and torch's single numbers
+        if isinstance(plain, (str, bytes, bool)) or plain is None:
+            return None
+        number = float(plain)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _constraints(given: object) -> dict[str, float]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        named = {str(name): value for name, value in given.items()}
+    elif isinstance(given, (list, tuple)):
+        named = {str(index): value for index, value in enumerate(given)}
+    else:
+        raise StudyError(f"constraints are a dict or a list of numbers (feasible at or below 0), got {given!r:.200}")
+    checked = {}
+    for name, value in named.items():
+        number = _number(value)
+        if number is None:
+            raise StudyError(f"constraint {name!r} needs a finite number (feasible at or below 0), got {value!r:.200}")
+        checked[name] = number
+    return checked

@@ -1,0 +1,87 @@
+"""Trials as plain rows, for tables, JSON and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from optuna.trial import FrozenTrial, TrialState
+
+from dechbo.integrations.optuna import OWNER
+from dechbo.integrations.optuna.trials import constraints_of, died, retried_numbers
+from dechbo.studies import words
+from dechbo.studies.opened import IMPORTED
+
+NAMES = {
+    TrialState.COMPLETE: "complete",
+    TrialState.FAIL: "failed",
+    TrialState.PRUNED: "pruned",
+    TrialState.RUNNING: "running",
+    TrialState.WAITING: "waiting",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A trial in plain values."""
+
+    number: int
+    state: str  # complete, imported, failed, died, pruned, running, asked (by hand, to be told) or waiting
+    value: float | None
+    feasible: bool | None  # None where there is no value
+    params: dict[str, Any]
+    constraints: dict[str, float]
+    seconds: float | None
+    error: str | None  # its most telling line
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return dict(self.__dict__)
+
+
+def rows_of(trials: Sequence[FrozenTrial], names: Sequence[str]) -> list[Row]:
+    """All trials by number, with their parameters in the order of ``names``."""
+    retried = retried_numbers(trials)
+    return [_row(trial, names, retried) for trial in trials]
+
+
+def _row(trial: FrozenTrial, names: Sequence[str], retried: set[int]) -> Row:
+    complete = trial.state == TrialState.COMPLETE
+    error = trial.user_attrs.get("error")
+    return Row(
+        number=trial.number,
+        state=_state(trial, retried),
+        value=trial.value if complete else None,
+        feasible=feasible(trial) if complete else None,
+        params={name: trial.params[name] for name in names if name in trial.params},
+        constraints=constraints_of(trial.system_attrs),
+        seconds=_seconds(trial),
+        error=None if error is None else words.essence(str(error)),
+    )
+
+
+def _state(trial: FrozenTrial, retried: set[int]) -> str:
+    if died(trial, retried):
+        return "died"
+    if IMPORTED in trial.system_attrs and trial.state == TrialState.COMPLETE:
+        return "imported"
+    if trial.state == TrialState.RUNNING and OWNER not in trial.system_attrs:
+        return "asked"
+    return NAMES[trial.state]
+
+
+def _seconds(trial: FrozenTrial) -> float | None:
+    told = trial.user_attrs.get("seconds")
+    return float(told) if isinstance(told, (int, float)) and told > 0 else None
+
+
+def feasible(trial: FrozenTrial) -> bool:
+    """Whether a trial gave a value that keeps all constraints."""
+    return trial.state == TrialState.COMPLETE and all(c <= 0 for c in constraints_of(trial.system_attrs).values())
+
+
+def evaluated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """The finished trials, old results among them, without those that died with their process."""
+    retried = retried_numbers(trials)
+    return [trial for trial in trials if trial.state.is_finished() and not died(trial, retried)]

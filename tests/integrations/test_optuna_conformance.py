@@ -1,0 +1,34 @@
+"""Optuna's own conformance suite for samplers: basic, relative, and one objective only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from optuna.samplers import BaseSampler
+from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
+
+from dechbo.integrations.optuna import DecHBOSampler
+from dechbo.refine import Granularity
+from dechbo.structure.learner import Effort
+
+QUICK = {"effort": Effort(chains=1, steps=20), "granularity": Granularity(work=1e4, polish_steps=0), "graph_samples": 1}
+
+
+class TestBasic(BasicSamplerTestCase, SingleOnlySamplerTestCase):
+    @pytest.fixture
+    def sampler(self) -> Callable[[], BaseSampler]:
+        return lambda: DecHBOSampler(seed=0, n_startup_trials=4, **QUICK)
+
+
+class TestRelative(RelativeSamplerTestCase):
+    @pytest.fixture
+    def sampler(self) -> Callable[[], BaseSampler]:
+        return lambda: DecHBOSampler(seed=0, n_startup_trials=1, **QUICK)
+
+
+@pytest.mark.system
+class TestRandomForest(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase):
+    @pytest.fixture
+    def sampler(self) -> Callable[[], BaseSampler]:
+        return lambda: DecHBOSampler(graph="random", n_startup_trials=1, **QUICK)

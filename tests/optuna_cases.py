@@ -1,0 +1,57 @@
+"""Small studies that the tests of the Optuna sampler share."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+
+from dechbo.integrations.optuna import DecHBOSampler
+from dechbo.refine import Granularity
+from dechbo.structure.learner import Effort
+
+QUICK: dict[str, Any] = {"effort": Effort(steps=20), "granularity": Granularity(work=1e5, polish_steps=3)}
+MIXED: dict[str, BaseDistribution] = {
+    "x": FloatDistribution(0, 1),
+    "y": FloatDistribution(1e-3, 1, log=True),
+    "n": IntDistribution(1, 6),
+    "c": CategoricalDistribution(["a", None]),
+}
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """What the sampler says by Optuna's log, and quiet otherwise."""
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("optuna.dechbo").addHandler(handler)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield said
+    finally:
+        optuna.logging.set_verbosity(optuna.logging.INFO)
+        logging.getLogger("optuna.dechbo").removeHandler(handler)
+
+
+def sampler(**more: Any) -> DecHBOSampler:
+    return DecHBOSampler(**{"seed": 3, "n_startup_trials": 4, **QUICK, **more})
+
+
+def mixed(params: dict[str, Any]) -> float:
+    return (params["x"] - 0.3) ** 2 + math.log(params["y"]) ** 2 / 20 + 0.1 * params["n"] * (params["c"] == "a")
+
+
+def objective(trial: optuna.Trial) -> float:
+    for name, distribution in MIXED.items():
+        trial._suggest(name, distribution)
+    return mixed(trial.params)
+
+
+def params_of(study: optuna.Study) -> list[dict[str, Any]]:
+    return [trial.params for trial in study.trials]

@@ -1,0 +1,288 @@
+"""The commands around a study file, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+
+from dechbo.cli import app
+from dechbo.errors import StudyFileError
+from dechbo.studies import starter
+from dechbo.studies.opened import OpenStudy
+from dechbo.studies.session import Wish
+from dechbo.studies.studyfile import StudyFile
+from study_cases import CommandLine, write_study
+
+COMMANDS = ("optimize", "best", "trials", "interactions", "export", "import", "ask", "tell", "init")
+
+
+@pytest.fixture
+def dechbo(capsys, monkeypatch):
+    return CommandLine(capsys, monkeypatch)
+
+
+def opened(study) -> OpenStudy:
+    return OpenStudy(StudyFile.read(study), create=False)
+
+
+# ----------------------------------------------------------------------- optimize
+
+
+def test_a_study_runs_goes_on_and_says_when_it_is_done(tmp_path, dechbo):
+    study = write_study(tmp_path, trials=3)
+    first = dechbo("optimize", study)
+    assert first.code == 0, first.err
+    assert "study 'small': 3 trials, 1 worker" in first.out
+    assert [line.split()[1] for line in first.out.splitlines() if line.startswith("trial ")] == ["0", "1", "2"]
+    best = opened(study).best
+    assert best is not None
+    for part in (f"best value {best.value:.6g}  (trial {best.number}, minimize)", "as YAML:", "as JSON:", "stored in"):
+        assert part in first.out
+    assert json.dumps(best.params) in first.out
+    assert (tmp_path / "small.png").read_bytes().startswith(b"\x89PNG")
+    assert f"dechbo optimize {study} --trials 13" in first.out
+    assert "\x1b" not in first.out
+
+    more = dechbo("optimize", study, "--trials", 5, "--no-picture")
+    assert "study 'small' goes on: 3 of 5 trials are done, 2 to go, 1 worker" in more.out
+    assert len(opened(study).trials) == 5
+
+    done = dechbo("optimize", study, "--trials", 5, "--no-picture")
+    assert done.code == 0
+    assert done.out.startswith("all 5 trials are done; --trials 15 goes on\n")
+    assert len(opened(study).trials) == 5
+
+
+def test_failures_are_shown_once_counted_and_end_a_hopeless_study(tmp_path, dechbo):
+    study = write_study(tmp_path, "fails", trials=20)
+    done = dechbo("optimize", study)
+    assert done.code == 1
+    assert done.out.count("Traceback (most recent call last)") == 2  # the first of its kind, and why it ended
+    assert len(re.findall(r"^trial \d+ +failed .*ValueError: no luck", done.out, re.MULTILINE)) == 5
+    assert "stopped: the first 5 evaluations" in done.out
+    assert "--keep-going" in done.out
+    assert "no trial succeeded yet" in done.out
+    assert "failed: 5 of 5 trials" in done.out
+    kept = dechbo("optimize", study, "--trials", 7, "--keep-going")
+    assert kept.code == 1
+    assert opened(study).finished == 7
+    assert dechbo("optimize", study, "--trials", 7).code == 1  # done, and nothing succeeded
+    assert dechbo("best", study).code == 1
+
+
+def test_a_timeout_begins_no_trial_after_it_and_says_how_to_go_on(tmp_path, dechbo):
+    study = write_study(tmp_path)
+    done = dechbo("optimize", study, "--timeout", 0)
+    assert "of --timeout are over" in done.out
+    assert f"dechbo optimize {study}\n" in done.out
+    assert done.code == 1  # nothing succeeded
+    assert opened(study).trials == []
+
+
+def test_a_picture_goes_where_it_is_wished_and_needs_matplotlib(tmp_path, dechbo, monkeypatch):
+    study = write_study(tmp_path, trials=1)
+    assert "picture    " in dechbo("optimize", study, "--picture", tmp_path / "p.png").out
+    assert (tmp_path / "p.png").exists()
+    assert not (tmp_path / "small.png").exists()
+    unwritable = dechbo("optimize", study, "--picture", tmp_path / "no" / "p.png")
+    assert unwritable.code == 0
+    assert "cannot be written" in unwritable.out
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
+    without = dechbo("optimize", study)
+    assert without.code == 0
+    assert "pip install matplotlib" in without.out
+
+
+def test_errors_are_one_line_with_code_2(tmp_path, dechbo):
+    no_objective = write_study(tmp_path, None, name="lab")
+    cases = {
+        ("optimize", tmp_path / "none.yaml"): "cannot be read",
+        ("optimize", no_objective): "dechbo ask",
+        ("best", no_objective): "there is no study 'lab' yet",
+        ("optimize", write_study(tmp_path), "--storage", "sqlite:////none/x.db"): "no folder",
+        ("trials", write_study(tmp_path), "--storage", "nonsense"): "a storage is a URL",
+        ("export", no_objective): "--csv",
+        ("ask", no_objective, "--fix", "lr"): "--fix takes NAME=VALUE",
+        ("ask", no_objective, "--fix", "lr=7"): "lr",
+        ("ask", no_objective, "--fix", "nr=7"): "nr",
+    }
+    for arguments, message in cases.items():
+        done = dechbo(*arguments)
+        assert (done.code, "Traceback" in done.err) == (2, False), arguments
+        assert message in done.err, arguments
+
+
+def test_a_broken_objective_is_an_error_before_any_trial(tmp_path, dechbo):
+    study = write_study(tmp_path, "missing")
+    done = dechbo("optimize", study)
+    assert done.code == 2
+    assert "has no 'missing'" in done.err
+    assert opened(study).finished == 0
+
+
+def test_the_command_to_go_on_has_everything_but_secrets(tmp_path):
+    wish = Wish(tmp_path / "a b.yaml", trials=9, workers=2, storage="postgresql://me:secret@host/db", seed=4)
+    command = wish.command()
+    assert command.startswith(f"dechbo optimize '{tmp_path}/a b.yaml' --trials 9 --workers 2 --storage ")
+    assert command.endswith("--seed 4")
+    assert "secret" not in command + wish.other("best")
+    assert "me:" in command
+
+
+def test_ray_that_is_not_installed_is_one_line(tmp_path, dechbo, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+    study = write_study(tmp_path)
+    done = dechbo("optimize", study, "--ray", "auto")
+    assert done.code == 2
+    assert "pip install" in done.err
+    assert opened(study).trials == []
+
+
+# ------------------------------------------------------------------ best and trials
+
+
+def test_best_and_trials_know_infeasible_failed_and_asked_ones(tmp_path, dechbo):
+    study = write_study(tmp_path, None)
+    assert dechbo("ask", study, "-n", 4).code == 0
+    assert dechbo("tell", study, 0, 5).code == 0
+    assert "infeasible; best is 5 (trial 0)" in dechbo("tell", study, 1, -1.5, "--constraint", "cost=0.5").out
+    assert "trial 2: failed" in dechbo("tell", study, 2, "--failed").out
+    best = json.loads(dechbo("best", study, "--json").out)
+    assert (best["number"], best["value"], best["study"], best["direction"]) == (0, 5.0, "small", "minimize")
+    assert set(best["params"]) == {"lr", "layers", "act"}
+    rows = json.loads(dechbo("trials", study, "--json").out)
+    assert [row["state"] for row in rows] == ["complete", "complete", "failed", "asked"]
+    assert [row["feasible"] for row in rows] == [True, False, None, None]
+    assert rows[1]["value"] == -1.5
+    assert rows[1]["constraints"] == {"cost": 0.5}
+    assert [row["number"] for row in json.loads(dechbo("trials", study, "--last", 2, "--json").out)] == [2, 3]
+    table = dechbo("trials", study).out
+    for part in ("feasible", "asked", "told as failed", "best"):
+        assert part in table
+    assert "best value 5  (trial 0, minimize)" in dechbo("best", study).out
+
+
+def test_a_negative_value_is_a_value(tmp_path, dechbo):
+    study = write_study(tmp_path, None)
+    dechbo("ask", study)
+    assert "trial 0: -2.5e-05, the best so far" in dechbo("tell", study, 0, "-2.5e-05").out
+
+
+# --------------------------------------------------------------- for the laboratory
+
+
+def test_what_is_asked_stays_pending_until_it_is_told(tmp_path, dechbo):
+    study = write_study(tmp_path, None)
+    asked = json.loads(dechbo("ask", study, "-n", 2, "--json").out)
+    assert [trial["number"] for trial in asked] == [0, 1]
+    third = dechbo("ask", study, "--fix", "layers=3", "--fix", "act=tanh")
+    assert f"dechbo tell {study} 2 VALUE" in third.out
+    assert "trial 2" in third.out
+    trials = opened(study).trials
+    assert [trial.state.name for trial in trials] == ["RUNNING"] * 3  # their processes have ended: nobody died
+    assert (trials[2].params["layers"], trials[2].params["act"]) == (3, "tanh")
+    assert trials[0].params == asked[0]["params"]
+    assert len({json.dumps(trial.params) for trial in trials}) == 3
+
+
+def test_tell_refuses_what_makes_no_sense(tmp_path, dechbo):
+    study = write_study(tmp_path, None)
+    dechbo("ask", study)
+    refused = {
+        (0,): "tell a VALUE, or --failed",
+        (0, 1, "--failed"): "tell a VALUE, or --failed",
+        (7, 1): "has no trial 7",
+        (0, 1, "--constraint", "cost"): "--constraint takes NAME=VALUE",
+        (0, 1, "--constraint", "cost=nan"): "finite number",
+    }
+    for arguments, message in refused.items():
+        done = dechbo("tell", study, *arguments)
+        assert done.code == 2
+        assert message in done.err
+    assert dechbo("tell", study, 0, "nan").out.startswith("trial 0: failed")
+    assert "it cannot be told" in dechbo("tell", study, 0, 1).err
+
+
+def test_a_trial_of_a_running_process_is_not_told_by_hand(tmp_path, dechbo):
+    from dechbo.integrations.optuna import OWNER, this_process
+
+    study = write_study(tmp_path, None)
+    dechbo("ask", study)
+    its = opened(study)
+    its.study._storage.set_trial_system_attr(its.trials[0]._trial_id, OWNER, this_process())
+    assert "is evaluated by a process" in dechbo("tell", study, 0, 1).err
+
+
+# -------------------------------------------------------------------- interactions
+
+
+def test_interactions_are_said_in_words_and_in_json(tmp_path, dechbo):
+    study = write_study(tmp_path, trials=12)
+    nothing = dechbo("interactions", study)
+    assert nothing.code == 2
+    assert dechbo("optimize", study, "--no-picture").code == 0
+    said = dechbo("interactions", study)
+    assert said.code == 0
+    assert "act together" in said.out or "acts on its own" in said.out
+    for arguments in ([], ["--stored"]):
+        found = json.loads(dechbo("interactions", study, "--json", *arguments).out)
+        assert all(set(i) == {"parameters", "probability", "share"} for i in found)
+        assert all(0 <= i["probability"] <= 1 for i in found)
+
+
+def test_interactions_of_given_factors_and_of_no_model(tmp_path, dechbo):
+    given = write_study(tmp_path, name="given", trials=2, more="factors: [[lr, layers]]\n")
+    done = dechbo("optimize", given, "--no-picture")
+    assert "gives the factors, so none are learned: lr × layers" in done.out
+    assert "lr × layers" in dechbo("interactions", given).err
+    young = write_study(tmp_path, trials=2)
+    dechbo("optimize", young, "--no-picture")
+    stored = dechbo("interactions", young, "--stored")
+    assert stored.code == 1
+    assert "none learned yet" in stored.err
+
+
+# ---------------------------------------------------------------------------- init
+
+
+def test_init_writes_a_study_that_runs_as_it_is(tmp_path, dechbo, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = dechbo("init")
+    assert done.out.splitlines() == ["written: study.yaml", "written: train.py", "try it:  dechbo optimize study.yaml"]
+    assert dechbo("optimize", "study.yaml", "--trials", 2, "--no-picture").code == 0
+    refused = dechbo("init")
+    assert refused.code == 2
+    assert "--force" in refused.err
+    (tmp_path / "train.py").write_text("mine = 1\n")
+    assert dechbo("init", "--force").out.splitlines()[0] == "written: study.yaml"
+    assert (tmp_path / "train.py").read_text() == "mine = 1\n"
+
+
+def test_init_with_its_commented_fields_in_force_is_a_study_too(tmp_path):
+    (path,) = [file for file in starter.write(tmp_path / "a b.yaml") if file.suffix == ".yaml"]
+    text = path.read_text(encoding="utf-8")
+    for field in ("factors", "constraints", "storage"):
+        text = text.replace(f"# {field}:", f"{field}:")
+    path.write_text(text.replace("  # timeout:", "  timeout:").replace("  # retries:", "  retries:"), encoding="utf-8")
+    file = StudyFile.read(path)
+    assert file.name == "a-b"
+    assert file.factors == (("lr", "width"),)
+    assert file.constraints == ("layers + 10*drop <= 12",)
+    assert (file.objective.timeout, file.objective.retries) == (600, 1)
+
+
+@pytest.mark.parametrize(("name", "message"), [("study.txt", "ends in .yaml"), ("no/study.yaml", "no folder")])
+def test_init_refuses_odd_places(tmp_path, name, message):
+    with pytest.raises(StudyFileError, match=message):
+        starter.write(tmp_path / name)
+
+
+def test_every_command_has_help_with_an_example(dechbo):
+    assert {command.name for command in app.registered_commands} >= set(COMMANDS)
+    for name in COMMANDS:
+        shown = dechbo(name, "--help")
+        assert shown.code == 0
+        assert f"Example: dechbo {name} " in shown.out

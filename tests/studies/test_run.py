@@ -1,0 +1,562 @@
+"""StudyRun: asks, evaluates, tells; stops, goes on, and refuses a study that was begun otherwise."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.trial import FrozenTrial, TrialState
+
+from dechbo.errors import OptionError, ParameterError, StorageError, StudyError
+from dechbo.integrations.optuna import DIED, OWNER, this_process
+from dechbo.studies import Event, Outcome, ProcessWorkers, StudyFile, StudyRun
+from dechbo.studies.identity import settled
+
+STUDY = """\
+name: s
+parameters:
+  x: {type: float, low: -2, high: 2}
+  n: {type: int, low: 1, high: 9}
+  c: {type: categorical, choices: [a, b]}
+trials: 6
+options: {graph: random, n_initial: 4}
+"""
+
+
+class Inline:
+    """Workers that evaluate in this process, when they are waited for."""
+
+    def __init__(self, function: Callable[[dict[str, Any]], Outcome], capacity: int = 1) -> None:
+        self.capacity = capacity
+        self.function = function
+        self.submitted: list[tuple[int, dict[str, Any]]] = []
+        self.most = 0
+
+    def submit(self, number: int, params: dict[str, Any]) -> None:
+        assert len(self.submitted) < self.capacity
+        self.submitted.append((number, params))
+        self.most = max(self.most, len(self.submitted))
+
+    def wait(self, timeout: float) -> list[tuple[int, Outcome]]:
+        if timeout == 0 or not self.submitted:
+            return []
+        number, params = self.submitted.pop(0)
+        return [(number, self.function(params))]
+
+    def close(self, *, kill: bool = False) -> None:
+        self.submitted.clear()
+
+
+def value_of(params: dict[str, Any]) -> Outcome:
+    return Outcome(params["x"] ** 2 + params["n"] + (params["c"] == "a"))
+
+
+def study_file(folder: Path, text: str = STUDY) -> StudyFile:
+    (folder / "study.yaml").write_text(textwrap.dedent(text), encoding="utf-8")
+    return StudyFile.read(folder / "study.yaml")
+
+
+def points(run: StudyRun) -> list[dict[str, Any]]:
+    return [dict(trial.params) for trial in run.trials if trial.state == TrialState.COMPLETE]
+
+
+def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path))
+    events: list[Event] = []
+    run.run(Inline(value_of), on_event=events.append)
+    assert [event.kind for event in events] == ["asking", "started", "finished"] * 6
+    assert [event.number for event in events if event.kind == "finished"] == list(range(6))
+    assert (run.finished, run.failed, run.target) == (6, 0, 6)
+    values = [trial.value for trial in run.trials]
+    assert run.best is not None
+    assert run.best.value == min(v for v in values if v is not None)
+    last = events[-1]
+    assert last.outcome is not None
+    assert last.params is not None
+    assert list(last.params) == ["x", "n", "c"]
+    assert last.outcome.value == value_of(dict(last.params)).value
+    assert last.info is not None
+    assert last.info.source != "initial design"
+    assert all("seconds" in trial.user_attrs for trial in run.trials)
+    assert len(run.optimizer().evaluations) == 6
+
+
+def test_a_run_that_has_all_its_trials_does_nothing(tmp_path: Path) -> None:
+    file = study_file(tmp_path)
+    StudyRun(file).run(Inline(value_of))
+    events: list[Event] = []
+    again = StudyRun(file)
+    again.run(Inline(value_of), on_event=events.append)
+    assert events == []
+    more = StudyRun(file, trials=8)
+    more.run(Inline(value_of))
+    assert (more.finished, len(more.trials)) == (8, 8)
+
+
+def test_stopped_and_run_again_it_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    whole = StudyRun(study_file(tmp_path / "a"))
+    whole.run(Inline(value_of))
+    file = study_file(tmp_path / "b")
+    for count in (2, 5):
+        run = StudyRun(file)
+        run.run(Inline(value_of), stop=lambda run=run, count=count: run.finished >= count)  # type: ignore[misc]
+        assert run.finished == count
+    run = StudyRun(file)
+    run.run(Inline(value_of))
+    assert points(run) == points(whole)
+
+
+def test_a_time_limit_waits_for_what_is_under_way(tmp_path: Path) -> None:
+    def slow(params: dict[str, Any]) -> Outcome:
+        time.sleep(0.3)
+        return value_of(params)
+
+    run = StudyRun(study_file(tmp_path))
+    run.run(Inline(slow), timeout=0.1)
+    assert (run.finished, len(run.trials)) == (1, 1)
+
+
+def test_failures_are_recorded_with_their_error(tmp_path: Path) -> None:
+    def function(params: dict[str, Any]) -> Outcome:
+        return (
+            Outcome.failure("Traceback\n" + "x" * 5000 + "\nValueError: no") if params["c"] == "a" else value_of(params)
+        )
+
+    run = StudyRun(study_file(tmp_path))
+    events: list[Event] = []
+    run.run(Inline(function), on_event=events.append, keep_going=True)
+    failed = [trial for trial in run.trials if trial.state == TrialState.FAIL]
+    assert run.finished == 6
+    assert run.failed == len(failed) == sum(event.kind == "failed" for event in events) > 0
+    assert failed[0].user_attrs["error"].endswith("ValueError: no")
+    assert len(failed[0].user_attrs["error"]) <= 2000
+    assert all(trial.params["c"] == "b" for trial in run.trials if trial.state == TrialState.COMPLETE)
+
+
+def test_a_run_whose_first_evaluations_all_fail_ends_with_the_reason(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path), trials=20)
+    with pytest.raises(StudyError, match=r"the first 5 evaluations of this run all failed(.|\n)*ValueError: no data"):
+        run.run(Inline(lambda _: Outcome.failure("Traceback …\nValueError: no data")))
+    assert run.finished == run.failed == 5
+    run.run(Inline(value_of), stop=lambda: run.finished >= 7)  # mended, it goes on
+    assert (run.finished, run.failed) == (7, 5)
+    run.run(Inline(lambda _: Outcome.failure("again")), stop=lambda: run.finished >= 13)
+    assert run.failed == 11  # it has worked before: no reason to give up
+
+
+def test_constraints_are_optunas_own(tmp_path: Path) -> None:
+    def function(params: dict[str, Any]) -> Outcome:
+        return Outcome(value_of(params).value, {"size": params["n"] - 5.0, "0": -1.0})
+
+    run = StudyRun(study_file(tmp_path), trials=8)
+    run.run(Inline(function))
+    sizes = {trial.number: trial.params["n"] - 5.0 for trial in run.trials}
+    assert {trial.number: trial.constraints for trial in run.trials} == {
+        number: {"0": -1.0, "size": size} for number, size in sizes.items()
+    }
+    assert run.best is not None
+    assert run.best.number == run.study.best_trial.number
+    assert sizes[run.best.number] <= 0
+    assert len({size > 0 for size in sizes.values()}) == 2  # some were not feasible
+
+
+def test_maximisation(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path, STUDY + "direction: maximize\n"))
+    run.run(Inline(value_of))
+    assert run.best is not None
+    assert run.best.value == max(trial.value or 0.0 for trial in run.trials) == run.study.best_value
+
+
+def test_several_side_by_side(tmp_path: Path) -> None:
+    workers = Inline(value_of, capacity=3)
+    run = StudyRun(study_file(tmp_path), trials=7)
+    run.run(workers)
+    assert workers.most == 3
+    assert run.finished == len(run.trials) == 7  # never more than asked for
+    assert len({tuple(point.items()) for point in points(run)}) == 7
+
+
+def test_a_finite_space_is_evaluated_once_and_the_run_says_so(tmp_path: Path) -> None:
+    text = "name: s\nparameters:\n  a: {type: categorical, choices: [x, y, z]}\n  b: {type: int, low: 0, high: 1}\n"
+    run = StudyRun(study_file(tmp_path, text))
+    run.run(Inline(lambda p: Outcome(float(p["b"])), capacity=2))
+    assert run.finished == 6
+    assert run.exhausted is not None
+    assert len({tuple(point.items()) for point in points(run)}) == 6
+
+
+def test_known_linear_constraints_are_never_broken(tmp_path: Path) -> None:
+    text = """\
+    name: s
+    parameters:
+      a: {type: float, low: 0, high: 1}
+      b: {type: float, low: 0, high: 1}
+    constraints: ["a + b <= 1"]
+    options: {graph: random, n_initial: 3}
+    trials: 7
+    """
+    run = StudyRun(study_file(tmp_path, text))
+    run.run(Inline(lambda p: Outcome(-p["a"] - p["b"])))
+    assert run.finished == 7
+    assert all(point["a"] + point["b"] <= 1 + 1e-9 for point in points(run))
+
+
+def test_known_factors_are_used(tmp_path: Path) -> None:
+    text = STUDY.replace("graph: random, ", "") + "factors: [[x, n], [c]]\n"
+    run = StudyRun(study_file(tmp_path, text))
+    events: list[Event] = []
+    run.run(Inline(value_of), on_event=events.append)
+    graph = next(e.info.graph for e in reversed(events) if e.info is not None and e.info.graph is not None)
+    assert {len(scope) for scope in graph.scopes} == {1, 2}
+    assert sum(len(scope) == 2 for scope in graph.scopes) == 1
+
+
+# ------------------------------------------------------- an exception, the dead
+
+
+def test_what_runs_when_an_exception_ends_a_run_is_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    whole = StudyRun(study_file(tmp_path / "a"))
+    whole.run(Inline(value_of))
+
+    def interrupted(_: dict[str, Any]) -> Outcome:
+        raise KeyboardInterrupt
+
+    file = study_file(tmp_path / "b")
+    run = StudyRun(file)
+    run.run(Inline(value_of), stop=lambda: run.finished >= 3)
+    with pytest.raises(KeyboardInterrupt):
+        run.run(Inline(interrupted))
+    assert [trial.state.name for trial in run.trials[3:]] == ["FAIL", "WAITING"]
+    assert run.finished == 3  # what died is no evaluation
+    again = StudyRun(file)
+    again.run(Inline(value_of))
+    assert again.finished == 6
+    assert points(again) == points(whole)
+    assert again.trials[4].params == run.trials[3].params
+    assert again.trials[4].system_attrs["failed_trial"] == 3
+
+
+def owned(run: StudyRun, owner: str) -> FrozenTrial:
+    """A trial that somebody else has begun."""
+    return run._create({"x": 0.5, "n": 3, "c": "a"}, TrialState.RUNNING, {OWNER: owner})
+
+
+def dead_process() -> str:
+    code = "from dechbo.integrations.optuna import this_process; print(this_process())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_trials_of_dead_processes_are_tried_again_and_those_of_living_ones_are_not(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path))
+    dead, alive = owned(run, dead_process()), owned(run, this_process())
+    events: list[Event] = []
+    run.run(Inline(value_of), on_event=events.append, stop=lambda: run.finished >= 5)
+    assert [event.number for event in events if event.kind == "recovered"] == [dead.number]
+    states = {trial.number: trial for trial in run.trials}
+    assert DIED in states[dead.number].system_attrs
+    assert states[alive.number].state == TrialState.RUNNING
+    assert run.finished == 5  # the sixth is the one that somebody else runs
+
+
+def test_a_trial_without_a_heartbeat_for_too_long_is_tried_again(tmp_path: Path) -> None:
+    """Its owner is on another machine, of which nothing is known but its silence."""
+    file = study_file(tmp_path)
+    run = StudyRun(file, interval=1, grace=1)
+    trial = owned(run, '{"host": "elsewhere", "pid": 1}')
+    run.run(Inline(value_of))  # waits for the sixth, which the other has, until it is silent for too long
+    assert run.finished == 6
+    assert DIED in run.trials[trial.number].system_attrs
+    retried = [other for other in run.trials if other.system_attrs.get("failed_trial") == trial.number]
+    assert [other.params for other in retried] == [trial.params]
+    assert retried[0].state == TrialState.COMPLETE
+
+
+def test_long_evaluations_stay_alive(tmp_path: Path) -> None:
+    file = study_file(tmp_path)
+    seen: list[list[int]] = []
+
+    def slow(params: dict[str, Any]) -> Outcome:
+        time.sleep(2.5)
+        other = StudyRun(file, interval=1, grace=1)
+        seen.append(other.study._storage._get_stale_trial_ids(other.study._study_id))  # type: ignore[attr-defined]
+        return value_of(params)
+
+    run = StudyRun(file, trials=1, interval=1, grace=1)
+    run.run(Inline(slow))
+    assert seen == [[]]
+    assert run.finished == 1
+
+
+def test_an_outcome_that_comes_too_late_is_dropped(tmp_path: Path) -> None:
+    """Another process took ours for dead, and has queued its trial again."""
+    run = StudyRun(study_file(tmp_path), trials=2)
+    taken: list[int] = []
+
+    def late(params: dict[str, Any]) -> Outcome:
+        if not taken:
+            from dechbo.studies.recovery import abandon
+
+            trial = run.trials[-1]
+            taken.append(trial.number)
+            assert abandon(run.study, trial._trial_id)
+        return value_of(params)
+
+    events: list[Event] = []
+    run.run(Inline(late), on_event=events.append)
+    assert run.finished == 2
+    assert taken == [0]
+    assert sorted(event.number or 0 for event in events if event.kind == "finished") == [1, 2]
+
+
+# ----------------------------------------------------------- waiting trials
+
+
+def test_enqueued_trials_come_first(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path))
+    run.study.enqueue_trial({"x": 1.25, "n": 2, "c": "b"})
+    run.study.enqueue_trial({"n": 7})
+    run.study.enqueue_trial({"n": 70})
+    run.study.enqueue_trial({"nn": 7})
+    run.run(Inline(value_of))
+    first, second, third, fourth = run.trials[:4]
+    assert first.params == {"x": 1.25, "n": 2, "c": "b"}
+    assert second.params["n"] == 7
+    assert first.state == second.state == TrialState.COMPLETE
+    assert third.state == fourth.state == TrialState.FAIL
+    assert "enqueued with impossible parameters" in third.user_attrs["error"]
+    assert "nn" in fourth.user_attrs["error"]
+    assert run.finished == 6
+    assert all(OWNER in trial.system_attrs for trial in (first, second))
+
+
+def test_an_enqueued_trial_whose_process_died_while_it_was_filled_in(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path))
+    run.study.enqueue_trial({"n": 7})
+    waiting = run.trials[0]
+    run.study._storage.set_trial_param(waiting._trial_id, "x", 0.25, run._distributions["x"])
+    run.run(Inline(value_of), stop=lambda: run.finished >= 1)
+    assert (run.trials[0].params["n"], run.trials[0].params["x"]) == (7, 0.25)
+    assert run.trials[0].state == TrialState.COMPLETE
+
+
+def test_a_waiting_trial_whose_process_died_while_it_took_it(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path))
+    run.study.enqueue_trial({"n": 7})
+    run.study._storage.set_trial_system_attr(run.trials[0]._trial_id, OWNER, dead_process())
+    asked = run.ask()
+    assert (asked.number, asked.params["n"]) == (0, 7)
+    run.run(Inline(value_of))
+    assert run.trials[0].state == TrialState.RUNNING  # by hand: neither dead nor in the way
+    assert run.finished == 6
+
+
+# ---------------------------------------------------------------- by hand
+
+
+def test_ask_and_tell_by_hand(tmp_path: Path) -> None:
+    file = study_file(tmp_path)
+    first = StudyRun(file).ask()
+    second = StudyRun(file).ask(fixed={"c": "b", "n": 4})
+    assert second.params["c"] == "b"
+    assert second.params["n"] == 4
+    assert list(second.params) == ["x", "n", "c"]
+    run = StudyRun(file)
+    assert [trial.state for trial in run.trials] == [TrialState.RUNNING] * 2  # nobody took them for dead
+    run.tell(first.number, Outcome(1.5, {"size": -1.0}))
+    run.tell(second.number, Outcome.failure("broke"))
+    assert (run.finished, run.failed) == (2, 1)
+    assert run.trials[0].constraints == {"size": -1.0}
+    with pytest.raises(StudyError, match="trial 0 is not under way, but complete"):
+        run.tell(0, Outcome(1.0))
+    with pytest.raises(StudyError, match="has no trial 17"):
+        run.tell(17, Outcome(1.0))
+    with pytest.raises(ParameterError, match="'n'"):
+        run.ask(fixed={"n": 40})
+
+
+def test_a_trial_asked_for_by_hand_holds_nobody_up(tmp_path: Path) -> None:
+    file = study_file(tmp_path)
+    asked = StudyRun(file).ask()
+    run = StudyRun(file)
+    run.run(Inline(value_of))
+    assert run.finished == 6
+    assert run.trials[asked.number].state == TrialState.RUNNING
+    assert asked.params not in points(run)  # it is pending
+
+
+def test_old_results_teach_and_do_not_count(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path))
+    for x in (-1.0, 0.1, 0.3333333333333333):
+        run.add({"x": x, "n": 2.0, "c": "b"}, Outcome(x**2 + 2))
+    run.add({"x": 1.5, "n": 9, "c": "a"}, Outcome.failure("lost"))
+    with pytest.raises(ParameterError, match="'n'"):
+        run.add({"x": 1.5, "n": 90, "c": "a"}, Outcome(1.0))
+    assert run.trials[2].params == {"x": 0.3333333333333333, "n": 2, "c": "b"}
+    assert run.best is not None
+    assert run.best.value == pytest.approx(2.01)
+    run.run(Inline(value_of))
+    assert run.finished == 6
+    assert len(run.trials) == 10
+    assert len(run.optimizer().evaluations) == 10
+
+
+# ------------------------------------------------------- a study begun otherwise
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("high: 2}", "high: 3}", "parameter 'x' was .*2.0.*, is .*3.0"),
+        ("n: {type: int", "m: {type: int", "parameter 'n' is gone; parameter 'm' is new"),
+        ("[a, b]", "[a, b, d]", "parameter 'c' was"),
+        ("trials: 6", "direction: maximize", 'direction was "minimize", is "maximize"'),
+        ("trials: 6", "seed: 5", "seed was 0, is 5"),
+        ("options: {graph: random, n_initial: 4}", "factors: [[x, n]]", r'factors was null, is \[\["x", "n"\]\]'),
+        ("trials: 6", 'constraints: ["x + n <= 9"]', "constraints was"),
+    ],
+)
+def test_a_changed_file_is_refused_with_the_difference(tmp_path: Path, old: str, new: str, message: str) -> None:
+    study = optuna.create_study()
+    assert settled(study, study_file(tmp_path), None, "here") == 0
+    changed = study_file(tmp_path, STUDY.replace(old, new))
+    with pytest.raises(StudyError, match=message) as caught:
+        settled(study, changed, None, "here")
+    assert "in here was begun with other settings" in str(caught.value)
+    assert "another name or in another storage" in str(caught.value)
+
+
+def test_a_changed_file_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    StudyRun(study_file(tmp_path))
+    with pytest.raises(StudyError, match=f"{tmp_path}/s.db was begun with other settings: parameter 'n' was"):
+        StudyRun(study_file(tmp_path, STUDY.replace("high: 9", "high: 8")))
+
+
+def test_what_may_change(tmp_path: Path) -> None:
+    StudyRun(study_file(tmp_path)).run(Inline(value_of), stop=lambda: False)
+    text = STUDY.replace("trials: 6", "trials: 7").replace("n_initial: 4", "n_initial: 5")
+    run = StudyRun(study_file(tmp_path, text + 'objective: {python: "a:b"}\n'))
+    run.run(Inline(value_of))
+    assert run.finished == 7
+
+
+def test_a_seed_of_the_command_line_stays_with_the_study(tmp_path: Path) -> None:
+    file = study_file(tmp_path)
+    assert StudyRun(file, seed=7).seed == 7
+    assert StudyRun(file).seed == 7
+    with pytest.raises(StudyError, match="seed was 7, is 8"):
+        StudyRun(file, seed=8)
+    with pytest.raises(StudyError, match="seed was 7, is 1"):
+        StudyRun(study_file(tmp_path, STUDY + "seed: 1\n"))
+
+
+def test_many_parameters_are_kept_whole(tmp_path: Path) -> None:
+    many = "".join(f'  "p{i} é": {{type: float, low: 0, high: {i + 1}}}\n' for i in range(150))
+    text = f"name: s\nparameters:\n{many}"
+    StudyRun(study_file(tmp_path, text))
+    run = StudyRun(study_file(tmp_path, text))
+    parts = run.study._storage.get_study_system_attrs(run.study._study_id)
+    assert all(len(str(part)) <= 2000 for part in parts.values())
+    with pytest.raises(StudyError, match="parameter 'p149 é' was"):
+        StudyRun(study_file(tmp_path, text.replace("high: 150}", "high: 151}")))
+
+
+def test_a_study_that_optuna_began_is_taken_over(tmp_path: Path) -> None:
+    file = study_file(tmp_path)
+    theirs = optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/s.db")
+    study = optuna.create_study(storage=theirs, study_name="s", direction="maximize")
+    with pytest.raises(StudyError, match='direction was "maximize", is "minimize"'):
+        StudyRun(file)
+    assert study.trials == []
+    theirs.engine.dispose()
+    run = StudyRun(study_file(tmp_path, STUDY + "direction: maximize\n"))
+    assert run.study.study_name == "s"
+
+
+def test_opening_without_creating(tmp_path: Path) -> None:
+    file = study_file(tmp_path)
+    with pytest.raises(StudyError, match=rf"there is no study 's' yet: sqlite:///{tmp_path}/s.db does not exist"):
+        StudyRun(file, create=False)
+    assert not (tmp_path / "s.db").exists()
+    StudyRun(study_file(tmp_path, STUDY.replace("name: s", "name: t") + f"storage: sqlite:///{tmp_path}/s.db\n"))
+    with pytest.raises(StudyError, match=r"there is no study 's' in sqlite:///.*s\.db yet"):
+        StudyRun(file, create=False)
+
+
+def test_another_storage_is_taken_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    file = study_file(tmp_path)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    StudyRun(file, storage="sqlite:///mine.db")
+    assert (tmp_path / "elsewhere" / "mine.db").exists()
+    assert not (tmp_path / "s.db").exists()
+
+
+@pytest.mark.parametrize("options", [{"trials": 0}, {"trials": 1.5}, {"seed": -1}, {"seed": True}])
+def test_options_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="is a whole number at least"):
+        StudyRun(study_file(tmp_path), **options)
+
+
+def test_a_storage_that_fails_on_the_way_is_reported(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path))
+
+    def destroying(params: dict[str, Any]) -> Outcome:
+        with sqlite3.connect(tmp_path / "s.db") as connection:
+            connection.execute("DROP TABLE trial_user_attributes")
+        connection.close()
+        return value_of(params)
+
+    with pytest.raises(StorageError, match=r"sqlite:///.*s\.db failed: no such table: trial_user_attributes"):
+        run.run(Inline(destroying))
+
+
+# ------------------------------------------------------------ real processes
+
+
+def test_a_broken_objective_ends_the_run_and_costs_no_trial(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import not_there_at_all\n")
+    file = study_file(tmp_path, STUDY + 'objective: {python: "train:run"}\n')
+    run = StudyRun(file)
+    with ProcessWorkers(file.objective, 1) as workers, pytest.raises(StudyError, match="not_there_at_all"):
+        run.run(workers)
+    assert run.finished == 0
+    (tmp_path / "train.py").write_text("def run(x, n, c): return x ** 2 + n\n")
+    with ProcessWorkers(file.objective, 2) as workers:
+        run.run(workers)
+    assert (run.finished, run.failed) == (6, 0)
+    assert run.trials[1].params == run.trials[0].params
+
+
+TOGETHER = """\
+from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
+file = StudyFile.read("study.yaml")
+with ProcessWorkers(file.objective, 2) as workers:
+    StudyRun(file).run(workers)
+"""
+
+
+def test_several_coordinators_share_a_study_on_sqlite(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import time\ndef run(x, n, c):\n    time.sleep(0.1)\n    return x ** 2 + n\n")
+    file = study_file(tmp_path, STUDY.replace("trials: 6", "trials: 13") + 'objective: {python: "train:run"}\n')
+    processes = [
+        subprocess.Popen([sys.executable, "-c", TOGETHER], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    errors = [process.communicate(timeout=300)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    run = StudyRun(file)
+    assert run.finished == len(run.trials) == 13
+    assert len({tuple(point.items()) for point in points(run)}) == 13
+    assert len({trial.system_attrs[OWNER] for trial in run.trials}) == 2  # both took part
