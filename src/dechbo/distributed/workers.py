@@ -173,7 +173,8 @@ def _import_ray() -> ModuleType:
         import ray.exceptions
     except ModuleNotFoundError as missing:
         raise StudyError("evaluations on a Ray cluster need Ray: pip install 'dechbo[ray]'") from missing
-    return ray
+    module: ModuleType = ray
+    return module
 
 
 def _connect(ray: ModuleType, address: str | None, folder: Path | None) -> None:
