@@ -28,8 +28,9 @@ for _ in range(30):
 told = optimizer.evaluations
 print(f"{sum(e.feasible for e in told)} of {len(told)} evaluations were affordable, all were allowed")
 print(f"best {optimizer.best.value:.4f} at {optimizer.best.params}")
+print(f"its price is {price(**optimizer.best.params):.3f}")
 mean, deviation = optimizer.predict_constraints(optimizer.best.params)["price"]
 print(
-    f"price there {mean + 0.6:.3f} ± {deviation:.3f}; chance to be affordable "
+    f"by the model {mean + 0.6:.3f} ± {deviation:.3f}; chance to be affordable "
     f"{optimizer.feasible_probability(optimizer.best.params):.2f}"
 )

@@ -13,7 +13,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from dechbo.integrations.optuna import DIED, OWNER, DecHBOSampler, recover, retry_stale, this_process
+from dechbo.integrations.optuna import DIED, OWNER, DecHBOSampler, recover, retry_stale, this_process, trials
 from dechbo.integrations.optuna.trials import INDEX
 
 GONE = this_process().replace('"started": ', '"started": 9')
@@ -23,11 +23,12 @@ SPACE = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
 SCRIPT = """
 import json, os, random, signal, sys, time
 import optuna
-from dechbo.integrations.optuna import DecHBOSampler, recover
+from dechbo.integrations.optuna import DecHBOSampler, recover, trials
 from dechbo.refine import Granularity
 from dechbo.structure.learner import Effort
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
+trials.MOMENT = 0.0  # a fork is back sooner than a process that has to begin
 folder, kills, target = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 quick = dict(effort=Effort(steps=20), granularity=Granularity(work=1e4, polish_steps=2), n_startup_trials=4)
 
@@ -88,9 +89,9 @@ def check(folder: Path, kills: int, target: int) -> None:
     assert done.returncode == 0, done.stderr
     undisturbed, plain, recovered = map(json.loads, done.stdout.splitlines())
     assert [trial[2] for trial in undisturbed] == ["COMPLETE"] * target
-    for trials in (plain, recovered):
-        assert [trial for trial in trials if trial[2] == "COMPLETE"] == undisturbed
-        assert len(trials) > target  # some trial did die
+    for disturbed in (plain, recovered):
+        assert [trial for trial in disturbed if trial[2] == "COMPLETE"] == undisturbed
+        assert len(disturbed) > target  # some trial did die
     assert {trial[2] for trial in plain} == {"COMPLETE", "RUNNING"}
     assert {trial[2] for trial in recovered} == {"COMPLETE", "FAIL"}
 
@@ -158,7 +159,8 @@ def die(study: optuna.Study, trial: optuna.Trial, owner: str = GONE) -> None:
     study._storage.set_trial_system_attr(trial._trial_id, OWNER, owner)
 
 
-def test_what_died_is_failed_and_queued_again() -> None:
+def test_what_died_is_failed_and_queued_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "MOMENT", 0.0)
     study = study_with()
     trial = study.ask(SPACE)
     trial.set_user_attr("note", "kept")
@@ -259,3 +261,16 @@ def test_stale_heartbeats(tmp_path: Path) -> None:
     assert [t.state for t in study.trials] == [TrialState.FAIL, TrialState.WAITING]
     assert study.trials[1].params == trial.params
     assert study.sampler.optimizer(study).evaluations == ()
+
+
+def test_a_retry_whose_process_dies_before_it_is_its_owner_is_known_to_be_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_with()
+    trial = study.ask(SPACE)
+    die(study, trial)
+    assert recover(study) == [1]
+    waiting = study.trials[-1]
+    assert study._storage.set_trial_state_values(waiting._trial_id, state=TrialState.RUNNING)  # and then it is killed
+    assert recover(study) == []  # for a moment it may be alive
+    monkeypatch.setattr(trials, "MOMENT", 0.0)
+    assert recover(study) == [2]
+    assert study.ask(SPACE).params == trial.params

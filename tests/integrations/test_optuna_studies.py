@@ -12,7 +12,7 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
 from dechbo import Float, Space
-from dechbo.errors import SpaceExhausted
+from dechbo.errors import ParameterError, SpaceExhausted
 from optuna_cases import MIXED, listening, mixed, objective, params_of, sampler
 
 
@@ -180,3 +180,18 @@ def test_known_linear_constraints_hold_always() -> None:
     for trial in study.trials:
         assert trial.params["a"] + trial.params["b"] <= 0.8 + 1e-9
         assert trial.params["n"] - 4 * trial.params["a"] >= -1e-9
+
+
+def test_what_is_enqueued_wins_over_known_constraints_and_only_there(heard: list[str]) -> None:
+    space = {name: FloatDistribution(0, 1) for name in "abc"}
+    limited = sampler(search_space=space, constraints=["a + b <= 1"])
+    study = optuna.create_study(sampler=limited)
+    study.enqueue_trial({"a": 0.9, "b": 0.9})
+    study.enqueue_trial({"a": 0.8, "b": 0.8, "c": 0.1})
+    study.optimize(lambda t: sum(t._suggest(name, space[name]) for name in space), n_trials=6)
+    assert [(t.params["a"], t.params["b"]) for t in study.trials[:2]] == [(0.9, 0.9), (0.8, 0.8)]
+    assert all(t.params["a"] + t.params["b"] <= 1 for t in study.trials[2:])
+    assert len(heard) == 1
+    assert "constraint" in heard[0]
+    with pytest.raises(ParameterError, match=r"a \+ b <= 1"):
+        limited.suggest(study, fixed={"a": 0.9, "b": 0.9, "c": 0.5})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from typing import Any
 
 import optuna
@@ -137,13 +138,27 @@ def test_constraints_that_are_no_numbers(limit: float, value: float | None) -> N
 def test_the_index_of_a_trial_that_died_is_free_again() -> None:
     done, mine = [trial(n, COMPLETE, 0.0) for n in range(3)], {OWNER: this_process()}
     dead = trial(3, RUNNING, attrs={OWNER: GONE})
-    assert free_index([*done, dead, trial(4, RUNNING)], own=4) == 3
-    assert free_index([*done, dead, trial(4, RUNNING, attrs={INDEX: 3, **mine}), trial(5, RUNNING)], own=5) == 4
+    fourth, fifth = trial(4, RUNNING, x=None), trial(5, RUNNING, x=None)
+    assert free_index([*done, dead, fourth], own=4) == 3
+    assert free_index([*done, dead, trial(4, RUNNING, attrs={INDEX: 3, **mine}), fifth], own=5) == 4
     # a trial with a lower number that has none yet takes the first free one
-    assert free_index([*done, dead, trial(4, RUNNING), trial(5, RUNNING)], own=5) == 4
-    assert free_index([*done, dead, trial(4, RUNNING), trial(5, RUNNING)], own=4) == 3
-    assert free_index([*done, trial(3, RUNNING, attrs=mine), trial(4, RUNNING)], own=4) == 4
-    assert free_index([trial(0, WAITING), trial(1, RUNNING)], own=1) == 1
+    assert free_index([*done, dead, fourth, fifth], own=5) == 4
+    assert free_index([*done, dead, fourth, fifth], own=4) == 3
+    assert free_index([*done, trial(3, RUNNING, attrs=mine), fourth], own=4) == 4
+    assert free_index([trial(0, WAITING), trial(1, RUNNING, x=None)], own=1) == 1
+
+
+def test_a_trial_that_died_before_its_owner_was_written_down_leaves_its_index() -> None:
+    done = [trial(n, COMPLETE, 0.0) for n in range(3)]
+    dead, mine = trial(3, RUNNING, x=None), trial(4, RUNNING, x=None)
+    assert dead.datetime_start is not None
+    dead.datetime_start -= timedelta(seconds=60)
+    assert free_index([*done, dead, mine], own=4) == 3
+    # one that a person has asked for has all its parameters, and keeps its index for weeks
+    by_hand = trial(3, RUNNING)
+    assert by_hand.datetime_start is not None
+    by_hand.datetime_start -= timedelta(days=20)
+    assert free_index([*done, by_hand, mine], own=4) == 4
 
 
 def test_without_deaths_every_trial_has_its_number_as_index() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 
-from dechbo.errors import SpaceExhausted
+from dechbo.errors import ParameterError, SpaceExhausted
 from dechbo.integrations.optuna import kept
 from dechbo.integrations.optuna.trials import Reader, TrialHistory
 from dechbo.interaction import Interaction
@@ -59,8 +59,8 @@ class Follower:
             self.optimizer.replay(history.evaluations, _in_order(pending))
             try:
                 pending.append((number, self.optimizer.ask(fixed=known[number])))
-            except SpaceExhausted:
-                break
+            except (SpaceExhausted, ParameterError):  # what that trial gets is no point of ours
+                continue
         self.optimizer.replay(history.evaluations, _in_order(pending))
         return history
 

@@ -13,7 +13,16 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from dechbo.integrations.optuna.owners import OWNER, is_dead
 from dechbo.integrations.optuna.sampler import DecHBOSampler
-from dechbo.integrations.optuna.trials import DIED, FIXED, INDEX, RETRIES, index_of, named_retries, retried_numbers
+from dechbo.integrations.optuna.trials import (
+    DIED,
+    FIXED,
+    INDEX,
+    RETRIES,
+    index_of,
+    is_fresh,
+    named_retries,
+    retried_numbers,
+)
 
 
 def recover(study: Study, *, retry: bool = True, nobody_else: bool = False) -> list[int]:
@@ -28,6 +37,8 @@ def recover(study: Study, *, retry: bool = True, nobody_else: bool = False) -> l
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         owner = trial.system_attrs.get(OWNER)
         if not nobody_else and (owner is None or not is_dead(owner)):
+            continue
+        if RETRIES in trial.system_attrs and is_fresh(trial):  # it may just have been taken over by a living process
             continue
         with contextlib.suppress(UpdateFinishedTrialError):  # another process was faster
             study._storage.set_trial_system_attr(trial._trial_id, DIED, True)
@@ -46,7 +57,8 @@ def retry_stale(study: Study, trial: FrozenTrial) -> None:
     whole = _is_whole(study, trial)
     if trial.number in taken or not (whole or enqueued):
         return
-    left = {name: value for name, value in trial.system_attrs.items() if name not in (DIED, OWNER)}
+    # its owner stays until another process takes over: should that one die at once, the trial is known to be dead
+    left = {name: value for name, value in trial.system_attrs.items() if name != DIED}
     history = left.get(RETRIES)
     attributes: dict[str, Any] = {
         "failed_trial": trial.number,

@@ -215,17 +215,24 @@ class DecHBOSampler(BaseSampler):
 
     def _ask(self, study: Study, translation: Translation, fixed: Params, own: int | None) -> Params:
         """The suggestion for trial ``own``; a finite space that is exhausted has its points evaluated again."""
-        if translation.space is None or len(fixed) == translation.space.dim:
+        space = translation.space
+        if space is None:
+            return fixed
+        if len(fixed) == space.dim:
+            if not space.allows(space.encode(fixed)):
+                if own is None:
+                    raise ParameterError(f"{fixed} breaks {' and '.join(map(repr, map(str, space.constraints)))}")
+                self._say_once("forbidden", f"trial {own} breaks a known constraint: it was enqueued so")
             return fixed
         with self._lock:
-            follower = self._follower(study, translation, translation.space)
+            follower = self._follower(study, translation, space)
             learned = None
             try:
                 for _ in range(_MOST_TRIES):
                     history = follower.replay(study, own)
                     with self._no_graph_if_in_trouble():
                         learned = follower.newly_learned(study, history)
-                    params = follower.optimizer.ask(fixed=fixed)
+                    params = self._asked(follower.optimizer, fixed, own)
                     if own is None or not follower.is_taken(study, params, own):
                         break
             except SpaceExhausted as error:
@@ -239,8 +246,18 @@ class DecHBOSampler(BaseSampler):
                 follower.planned[own] = dict(params)
             if learned is not None:
                 with self._no_graph_if_in_trouble():
-                    kept.keep_graph(study, learned, translation.space.names, len(history.evaluations))
+                    kept.keep_graph(study, learned, space.names, len(history.evaluations))
             return params
+
+    def _asked(self, optimizer: Optimizer, fixed: Params, own: int | None) -> Params:
+        """The suggestion; where no point has what was enqueued for trial ``own``, that wins over the constraints."""
+        try:
+            return optimizer.ask(fixed=fixed)
+        except ParameterError as error:
+            if own is None or not fixed:
+                raise
+            self._say_once("forbidden", f"trial {own} breaks a known constraint, it was enqueued so: {error}")
+            return {**optimizer.ask(), **fixed}
 
     def _modelled(self, study: Study) -> dict[str, BaseDistribution]:
         """The parameters that the model knows, by sorted name."""

@@ -7,6 +7,7 @@ import math
 from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import count, islice
 from statistics import median
 from typing import Any
@@ -22,6 +23,8 @@ DIED = "dechbo:died"  # system attribute: this trial died with its process; it i
 INDEX = "dechbo:index"  # system attribute of a trial in the place of another: whose; a retry keeps it
 RETRIES = "retry_history"  # Optuna's own: the trials that this one retries
 FIXED = "fixed_params"  # Optuna's own: what enqueue_trial gave
+
+MOMENT = 1.0  # seconds within which a trial that was begun has its owner written down; no process is back sooner
 
 _CONSTRAINTS = "constraints"  # Optuna's own: a list under this key, or one number under each "constraints:<name>"
 
@@ -118,11 +121,22 @@ def free_index(trials: Sequence[FrozenTrial], own: int) -> int:
     """
     retried = retried_numbers(trials)
     others = [trial for trial in trials if trial.number != own and not died(trial, retried)]
-    # a running trial has its index when its owner is written down
-    settled = {index_of(t) for t in others if t.state != TrialState.RUNNING or OWNER in t.system_attrs}
-    before = sum(t.state == TrialState.RUNNING and OWNER not in t.system_attrs and t.number < own for t in others)
+    settled = {index_of(trial) for trial in others if _is_settled(trial)}
+    before = sum(trial.number < own and not _is_settled(trial) and is_fresh(trial) for trial in others)
     free = (index for index in count() if index not in settled)
     return next(islice(free, before, None))
+
+
+def _is_settled(trial: FrozenTrial) -> bool:
+    """Whether a trial has its index: a running one when its owner is written down, or if somebody gave it all."""
+    return trial.state != TrialState.RUNNING or OWNER in trial.system_attrs or bool(trial.params)
+
+
+def is_fresh(trial: FrozenTrial) -> bool:
+    """Whether a trial was begun a moment ago, so that its owner may not be written down yet."""
+    if trial.datetime_start is None:
+        return False
+    return abs((datetime.now() - trial.datetime_start).total_seconds()) < MOMENT
 
 
 def _value(trial: FrozenTrial, complete: Sequence[float], maximize: bool) -> float | None:
