@@ -12,10 +12,12 @@ from scipy.stats import norm
 
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
 from dechbo.acquisition import JointAcquisition
-from dechbo.constrained import Likelihood, Limit
+from dechbo.constrained import ConstrainedSearch, Likelihood, Limit
+from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.model import tempered
+from dechbo.observations import Observations
 from dechbo.records import Evaluation
-from dechbo.refine import Granularity
+from dechbo.refine import Granularity, Search
 from dechbo.structure.learner import Effort
 
 QUICK: dict[str, Any] = {"effort": Effort(steps=10), "granularity": Granularity(work=1e7), "graph_samples": 1}
@@ -209,3 +211,29 @@ def test_values_far_from_zero_are_cut_off() -> None:
     assert tempered(c).tolist() == [-0.1, 0.2, 0.3, -0.2, pytest.approx(2.0)]
     assert tempered(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
     assert tempered(np.array([1e308, -1e308])).tolist() == [1e308, -1e308]
+
+
+def test_an_ensembles_likelihood_is_one_function() -> None:
+    rng = np.random.default_rng(0)
+    data = Observations(rng.random((8, 2)), rng.standard_normal(8))
+    graphs = [FactorGraph.singletons(2), FactorGraph(2, ((0, 1),))]
+    members = [AdditiveGP(g, Hyperparameters([0.3, 0.4], np.ones(len(g.scopes)), 1e-3)) for g in graphs]
+    likelihood = Likelihood([Limit(Ensemble(tuple(members), (0.4, 0.6)), data, np.empty((0, 2)), 0.2)])
+    for point in rng.random((5, 2)):
+        value, _ = likelihood.value_and_gradient(point)
+        assert value == pytest.approx(float(likelihood.values(point[None])[0]), rel=1e-9)
+
+
+def test_a_model_that_can_have_tables_keeps_its_posterior() -> None:
+    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters([0.3, 0.4], [1.0, 1.0], 1e-3))
+    limit = Limit(gp, Observations(np.eye(2), np.arange(2.0)), np.empty((0, 2)), 0.0)
+    assert limit.gridded(SQUARE) is limit
+
+
+def test_a_pending_point_that_is_hardly_feasible_is_no_rival() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((20, 2))
+    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters([0.5, 0.5], [1.0, 1.0], 1e-4))
+    task = Search(SQUARE, gp, Observations(X, X.sum(axis=1)), 1.0, np.array([[0.9, 0.9], [0.3, 0.3]]), {}, X[0], bool)
+    limit = Limit(gp, Observations(X, 1.0 - X.sum(axis=1)), task.pending, 0.0)  # g >= 0 below the diagonal
+    assert ConstrainedSearch(task, [limit], True, False)._scout.pending.tolist() == [[0.3, 0.3]]

@@ -17,6 +17,7 @@ from dechbo import Categorical, Exact, FactorGraph, FactorTables, Float, Int, Ma
 from dechbo.ascent import ascend
 from dechbo.errors import ParameterError, SpaceExhausted
 from dechbo.refine import Granularity, base_candidates
+from dechbo.space import Region
 from dechbo.structure.learner import Effort
 
 QUICK: dict[str, Any] = {"effort": Effort(steps=10), "granularity": Granularity(work=1e7), "n_initial": 5}
@@ -229,3 +230,44 @@ def test_a_run_goes_on_after_save_and_load(tmp_path) -> None:
     del before["space"]["constraints"]  # as runs were saved before there were constraints
     (tmp_path / "old.json").write_text(json.dumps(before))
     assert Optimizer.load(tmp_path / "old.json").space.constraints == ()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6, 3e-5])
+@pytest.mark.parametrize("log", [False, True])
+def test_a_suggestion_keeps_a_constraint_to_the_last_digit(scale: float, log: bool) -> None:
+    low = 1e-3 * scale if log else 0.0
+    names = ("a", "b", "c")
+    texts = [f"a + b + c <= {1.1 * scale!r}", f"0.3*a + 0.7*c <= {0.31 * scale!r}", "2*b >= c"]
+    space = Space({name: Float(low, scale, log=log) for name in names}, texts)
+    optimizer = Optimizer(space, seed=0, graph=FactorGraph.singletons(3), n_initial=3)
+    for _ in range(12):
+        p = optimizer.ask()
+        assert p["a"] + p["b"] + p["c"] <= 1.1 * scale
+        assert 0.3 * p["a"] + 0.7 * p["c"] <= 0.31 * scale
+        assert 2 * p["b"] >= p["c"]
+        optimizer.tell(p, -(2 * p["a"] + 1.3 * p["b"] + 1.1 * p["c"]) / scale)
+
+
+@pytest.mark.parametrize("n_initial", [1, 9])
+def test_a_region_of_a_few_points_is_exhausted_soon(n_initial: int) -> None:
+    space = Space({"a": Float(0, 1), "b": Int(0, 3)}, ["a - b <= 0", "a - b >= 0"])
+    optimizer = Optimizer(space, seed=0, n_initial=n_initial)
+    draws = 0
+    plain = Region.draw
+
+    def counted(*args: Any) -> Any:
+        nonlocal draws
+        draws += 1
+        assert draws <= 400
+        return plain(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Region, "draw", counted)
+        met = []
+        for _ in range(2):
+            met.append(optimizer.ask())
+            optimizer.tell(met[-1], 1.0)
+        with pytest.raises(SpaceExhausted):
+            optimizer.ask()
+    assert sorted(p["b"] for p in met) == [0, 1]
+    assert draws > 0

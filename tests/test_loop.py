@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
@@ -183,6 +184,38 @@ def test_a_callback_ends_a_run_with_evaluations_under_way():
     assert multiprocessing.active_children() == []
 
 
+# a module of its own: worker processes import it by name
+WITH_ANOTHER = """
+import os, subprocess, time
+
+def sleeping_with_another(x, folder):
+    if x[0] < 0.5:  # only waits for the other evaluation
+        while len(list(folder.iterdir())) < 2:
+            time.sleep(0.01)
+        return 0.0
+    another = subprocess.Popen(["sleep", "600"])
+    (folder / str(os.getpid())).touch()
+    (folder / str(another.pid)).touch()
+    return float(another.wait())
+"""
+
+
+def test_what_an_evaluation_has_started_ends_with_the_run(tmp_path, monkeypatch):
+    (tmp_path / "with_another.py").write_text(WITH_ANOTHER)
+    monkeypatch.syspath_prepend(tmp_path)
+    fun = importlib.import_module("with_another").sleeping_with_another
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    end = {"callback": lambda result: True}
+    minimize(fun, [(0, 1)], n_calls=2, rng=0, workers=2, x0=[[0.1], [0.9]], args=(folder,), **end)
+    pids = [int(path.name) for path in folder.iterdir()]
+    assert pids
+    deadline = time.monotonic() + 30
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(alive, pids))
+
+
 @pytest.mark.parametrize(
     ("fun", "error", "message", "traceback"),
     [
@@ -239,23 +272,23 @@ def alive(pid):
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_no_process_outlives_an_interrupted_or_killed_run(sent, tmp_path):
     (tmp_path / "pids").mkdir()
+    (tmp_path / "with_another.py").write_text(WITH_ANOTHER)
     script = tmp_path / "script.py"
     script.write_text(
-        "import sys\n"
         "from pathlib import Path\n"
-        f"sys.path.insert(0, {str(Path(loop_objectives.__file__).parent)!r})\n"
-        "from loop_objectives import sleeping\n"
+        "from with_another import sleeping_with_another\n"
         "from dechbo import minimize\n"
         "if __name__ == '__main__':\n"
-        f"    minimize(sleeping, [(0, 1)], n_calls=5, workers=2, args=(Path({str(tmp_path / 'pids')!r}),))\n"
+        f"    folder = Path({str(tmp_path / 'pids')!r})\n"
+        "    minimize(sleeping_with_another, [(0.5, 1)], n_calls=5, workers=2, args=(folder,))\n"
     )
     run = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         deadline = time.monotonic() + 60
-        while len(list((tmp_path / "pids").iterdir())) < 2 and time.monotonic() < deadline:
+        while len(list((tmp_path / "pids").iterdir())) < 4 and time.monotonic() < deadline:
             time.sleep(0.05)
         pids = [int(path.name) for path in (tmp_path / "pids").iterdir()]
-        assert len(pids) == 2
+        assert len(pids) == 4  # two of ours, and what each has started
         if sent == signal.SIGINT:
             os.killpg(run.pid, sent)  # as Ctrl-C in a terminal, which everybody hears
         else:

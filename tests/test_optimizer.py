@@ -616,3 +616,19 @@ def test_it_can_be_pickled_with_any_beta(beta):
 
 def test_before_the_first_model_nothing_is_known_of_a_learned_graph():
     assert Optimizer(box(3), seed=0).last_graph == FactorGraph.singletons(3)
+
+
+def test_two_points_of_a_batch_are_no_twins_unless_a_guarantee_forbids_to_look_elsewhere():
+    space = Space({f"x{i}": Float(0, 1) for i in range(2)})
+    told = np.random.default_rng(0).random((12, 2))
+    apart = {}
+    for name, more in {"default": {}, "theory": {"beta": "theory"}, "staying": {"look_elsewhere": False}}.items():
+        optimizer = Optimizer(space, graph=FactorGraph.singletons(2), seed=0, **more)
+        for x in told:
+            optimizer.tell({"x0": float(x[0]), "x1": float(x[1])}, float(((x - 0.4) ** 2).sum()))
+        first, second = optimizer.ask(2)
+        apart[name] = max(abs(first[key] - second[key]) for key in first)
+        assert optimizer.info is not None
+        assert (optimizer.info.source == "elsewhere") == (name == "default")
+    assert apart["default"] > 0.05
+    assert apart["staying"] < 0.05

@@ -10,6 +10,7 @@ import pytest
 from dechbo import Categorical, FactorGraph, Float, Int, Space
 from dechbo.acquisition import Acquisition
 from dechbo.ascent import ascend
+from dechbo.constrained import ConstrainedSearch, Limit
 from dechbo.engine import LocalEngine
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.maxsum import Exact
@@ -190,3 +191,27 @@ def test_relabelling_the_variables_relabels_the_suggestion(seed):
     )
     assert relabelled.maximum.value == pytest.approx(original.maximum.value, rel=1e-10)
     assert np.allclose(relabelled.point, original.point[order], atol=1e-6)
+
+
+def test_failures_narrow_the_deviations_but_nothing_is_awaited_there():
+    point = search(1).run(LocalEngine()).point
+    failed, pending = search(1, failures=point[None]), search(1, pending=point[None])
+    np.testing.assert_array_equal(failed.posterior.joint(point[None])[1], pending.posterior.joint(point[None])[1])
+    np.testing.assert_array_equal(failed.run(LocalEngine()).point, pending.run(LocalEngine()).point)
+    assert (failed.scout.promise(point[None]) >= pending.scout.promise(point[None])).all()
+    assert failed.scout._awaited is None
+    assert pending.scout._awaited is not None
+
+
+def test_very_many_points_are_no_overflow():
+    """Warnings are errors here."""
+    space = Space({f"n{i}": Int(0, 10**9) for i in range(40)}, ["n0 + n1 <= 5"])
+    X = np.zeros((3, 40))
+    X[1:, 5:] = np.random.default_rng(0).random((2, 35)).round(1)
+    gp = AdditiveGP(FactorGraph.singletons(40), Hyperparameters(np.ones(40), np.ones(40), 1e-2))
+    task = Search(space, gp, Observations(X, np.arange(3.0)), 1.0, np.empty((0, 40)), {}, X[2], lambda p: False)
+    assert np.isfinite(task.best_untaken(X[2])[0])
+    limit = Limit(gp, task.data, task.pending, 0.0)
+    assert len(ConstrainedSearch(task, [limit], feasible=True, cautious=False)._starts) > 10
+    wide = Space({f"n{i}": Int(0, 2**62) for i in range(40)}, [f"n{i} - n{i + 1} <= 5" for i in range(39)])
+    assert wide.region.count({}) == np.inf

@@ -10,6 +10,7 @@ import pytest
 
 from dechbo import Categorical, Float, Int, Optimizer, Space
 from dechbo.errors import ParameterError
+from dechbo.history import History
 from dechbo.records import Evaluation
 from dechbo.structure.learner import Effort
 
@@ -82,3 +83,31 @@ def test_a_point_outside_the_space_is_refused_and_nothing_is_lost() -> None:
     with pytest.raises(ParameterError, match="x"):
         optimizer.replay([Evaluation.of({"x": 5, "y": 0.1, "n": 2, "c": "a"}, 1.0)])
     assert len(optimizer.evaluations) == 1
+
+
+def test_a_point_that_others_evaluate_is_pending_until_it_is_told_or_forgotten() -> None:
+    one, two = {"x": 0.5, "y": 0.1, "n": 2, "c": "a"}, {"x": 0.25, "y": 0.2, "n": 3, "c": "b"}
+    optimizer = Optimizer(SPACE, seed=3, **QUICK)
+    optimizer.replay([], [one, two])
+    assert optimizer.pending == [one, two]
+    optimizer.tell(one, 1.0)
+    assert optimizer.pending == [two]
+    optimizer.forget(two)
+    assert optimizer.pending == []
+    with pytest.raises(ParameterError, match="not pending"):
+        optimizer.forget(two)
+
+
+def test_there_is_a_point_for_every_evaluation_at_any_moment() -> None:
+    """Who reads in another thread may come in the middle of a tell."""
+    history = History(SPACE)
+    points = history.points
+
+    class Watched(list):  # type: ignore[type-arg]
+        def append(self, evaluation: Evaluation) -> None:
+            super().append(evaluation)
+            assert len(points) >= len(self)
+
+    history.told = Watched()
+    history.tell(Evaluation.of({"x": 0.5, "y": 0.1, "n": 2, "c": "a"}, None))
+    assert len(history.failures) == 1

@@ -144,3 +144,46 @@ def test_whole_numbers_move_a_little():
     near = task._strewn(np.random.default_rng(1), X[4], 200)[:, 0]
     assert len(np.unique(near)) > 30
     np.testing.assert_allclose(near * 1000, np.round(near * 1000), atol=1.0)
+
+
+def waiting(seed: int, pending: np.ndarray, **changes) -> Scout:
+    gp, data = model(seed)
+    known = gp.condition(data)
+    return scout(seed, posterior=known.with_pending(pending), pending=pending, before=known, **changes)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_pending_point_promises_is_not_counted_for_its_twin(seed):
+    first = scout(seed).best()[1]
+    task = waiting(seed, first[None])
+    twin = first.copy()
+    twin[0] += 0.003 if twin[0] < 0.5 else -0.003
+    failed = scout(seed, posterior=task.posterior)  # a failed evaluation narrows too, but no value is to come
+    assert failed.promise(twin[None])[0] > WORTHWHILE
+    assert task.promise(twin[None])[0] < WORTHWHILE
+    other = task.elsewhere(twin)
+    assert np.abs(other - first).max() > 0.01
+    assert task.promise(other[None])[0] >= WORTHWHILE or (task.promise(task.starts) < WORTHWHILE).all()
+
+
+def test_a_pending_point_of_another_slice_is_no_rival():
+    first = scout(1).best()[1]
+    inside, outside = {3: first[3]}, {3: (first[3] + 1) % 3}
+    points = scout(1).starts
+    assert (waiting(1, first[None], fixed=inside).promise(points) < scout(1, fixed=inside).promise(points)).any()
+    task = waiting(1, first[None], fixed=outside)
+    np.testing.assert_array_equal(
+        task.promise(points), scout(1, fixed=outside, posterior=task.posterior).promise(points)
+    )
+
+
+def test_a_champion_can_be_reached():
+    """The best told breaks a known constraint: what is allowed is compared with what is allowed."""
+    space = Space({"a": Float(0, 1), "b": Float(0, 1)}, ["a + b <= 1"])
+    X = np.array([[0.9, 0.9], [0.2, 0.3], [0.5, 0.4], [0.1, 0.8]])
+    data = Observations(X, np.array([9.0, 0.0, 1.0, 0.5]))
+    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters([0.3, 0.3], [1.0, 1.0], 1e-4))
+    lines = [parameter.grid(9) for parameter in space.parameters]
+    task = Scout(space, gp.condition(data), data, 1.0, {}, X[2], lines, np.array([0, 1]), lambda point: False, 5)
+    assert space.region.allows(task._champions).all()
+    assert task.promise(task.best()[1][None])[0] > WORTHWHILE

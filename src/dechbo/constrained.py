@@ -10,6 +10,7 @@ mu_c - kappa sigma_c >= 0. As long as no feasible point is known, the likeliest 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +28,7 @@ from dechbo.graph import FactorGraph, Scope
 from dechbo.model import Model
 from dechbo.observations import Observations
 from dechbo.refine import Search, Suggestion, base_candidates, gridded
-from dechbo.scout import ASCENTS, WORTHWHILE
+from dechbo.scout import ASCENTS, WORTHWHILE, Scout
 from dechbo.space import Space
 
 Array = NDArray[np.float64]
@@ -62,6 +63,8 @@ class Limit:
     def gridded(self, space: Space) -> Limit | None:
         """What of the model can have tables; None if nothing can."""
         gp = gridded(self.gp, space)
+        if gp is self.gp:
+            return self  # with its posterior
         return None if gp is None else replace(self, gp=gp)
 
 
@@ -84,7 +87,10 @@ class Margin:
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """log of the probability that all constraints hold, sum_c log Phi((mu_c - threshold) / sigma_c)."""
+    """log of the probability that all constraints hold, sum_c log Phi((mu_c - threshold) / sigma_c).
+
+    Of an ensemble, mu_c and sigma_c are the averages over its members, as in the joint bound.
+    """
 
     limits: Sequence[Limit]
 
@@ -92,7 +98,8 @@ class Likelihood:
         """At ``points`` (n, d)."""
         total = np.zeros(len(points))
         for limit in self.limits:
-            mean, deviation = limit.posterior.joint(points)
+            mean = JointAcquisition(limit.posterior, 0.0).values(points)
+            deviation = JointAcquisition(limit.posterior, 1.0).values(points) - mean
             total += log_ndtr((mean - limit.threshold) / np.maximum(deviation, MET))
         return total
 
@@ -134,6 +141,13 @@ class ConstrainedSearch:
             point = self.search.best_untaken(self.search.incumbent)[1]
         return self.search.rescored(None, point, "constrained")
 
+    @cached_property
+    def _scout(self) -> Scout:
+        """The objective's; of the pending points those count that may well be feasible: others are no rivals."""
+        pending = self.search.pending
+        missed = _shortfall(self._margins(0.0), pending)
+        return replace(self.search.scout, pending=pending[missed <= NEARLY])
+
     def _margins(self, beta: float, *, lower: bool = False) -> list[Margin]:
         return [Margin(JointAcquisition(limit.posterior, beta, lower), limit.threshold) for limit in self.limits]
 
@@ -142,13 +156,13 @@ class ConstrainedSearch:
         search = self.search
         known = [search.incumbent, *self._lagrangian(engine, margins)[-FOLLOWED:]]
         starts = np.vstack([*known, self._starts])
-        values, shortfall = search.scout.joint.values(starts), _shortfall(margins, starts)
+        values, shortfall = self._scout.joint.values(starts), _shortfall(margins, starts)
         order = np.lexsort([-values, shortfall > NEARLY])
         merit = np.argsort(-(values - 10 * shortfall), kind="stable")
         follow = [*range(len(known)), *order[:FOLLOWED].tolist(), *merit[:FOLLOWED].tolist()]
-        ends = self._climbed(search.scout.joint, margins, [starts[k] for k in dict.fromkeys(follow)])
+        ends = self._climbed(self._scout.joint, margins, [starts[k] for k in dict.fromkeys(follow)])
         points = np.vstack([ends, starts]) if len(ends) else starts
-        values, shortfall = search.scout.joint.values(points), _shortfall(margins, points)
+        values, shortfall = self._scout.joint.values(points), _shortfall(margins, points)
         order = np.argsort(-values, kind="stable")
         free = (k for k in order if shortfall[k] <= NEARLY and not search.is_taken(points[k]))
         return self._worthwhile(points, next(free, None))
@@ -169,19 +183,19 @@ class ConstrainedSearch:
         if chosen is None:
             return None
         search, point = self.search, np.array(points[chosen])
-        if not search.look_elsewhere or search.scout.promise(point[None])[0] >= WORTHWHILE:
+        if not search.look_elsewhere or self._scout.promise(point[None])[0] >= WORTHWHILE:
             return point
         margins = self._margins(search.beta)
 
         def is_out(other: Array) -> bool:
             return search.is_taken(other) or bool(_shortfall(margins, other[None])[0] > NEARLY)
 
-        return replace(search.scout, is_taken=is_out).elsewhere(point)
+        return replace(self._scout, is_taken=is_out).elsewhere(point)
 
     def _climbed(self, target: Smooth, margins: Sequence[Margin], starts: Sequence[Array]) -> list[Array]:
         """Where ascents within the margins and the known constraints end."""
         search = self.search
-        region, moving, steps = search.space.region, search.scout.moving, search.granularity.polish_steps
+        region, moving, steps = search.space.region, self._scout.moving, search.granularity.polish_steps
         if not len(moving) or not steps:
             return []
         held = [*margins, *edges(region)]
@@ -209,7 +223,7 @@ class ConstrainedSearch:
                         (s, multiplier * cells) for s, cells in zip(table.graph.scopes, table.values, strict=True)
                     ]
             maximum = engine.suggest(
-                objective, search.data, search.beta, candidates, pending=search.pending, extra=extra
+                objective, search.data, search.beta, candidates, pending=search.narrowing, extra=extra
             )
             point = np.array([values[k] for values, k in zip(candidates, maximum.choice, strict=True)])
             kept = np.array([float(margin.values(point[None])[0]) for margin in margins])
@@ -226,7 +240,7 @@ class ConstrainedSearch:
         """Strewn points, or every point of a small finite space."""
         search = self.search
         sizes = [p.cardinality for i, p in enumerate(search.space.parameters) if i not in search.fixed]
-        return search.points() if np.prod(sizes) <= ENUMERABLE else search.scout.starts
+        return search.points() if math.prod(sizes) <= ENUMERABLE else self._scout.starts
 
 
 def _shortfall(margins: Sequence[Margin], points: Array) -> Array:

@@ -16,9 +16,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 import numpy as np
@@ -104,11 +106,12 @@ def _itself(value: Any) -> Any:
 
 @dataclass
 class Processes:
-    """Processes of our own, each with one evaluation at a time; none outlives the run."""
+    """Processes of our own, each with one evaluation at a time; none outlives the run, nor what they started."""
 
     objective: Objective
     count: int
     _waiting: deque[tuple[Params, Future[Any]]] = field(default_factory=deque, init=False)
+    _children: list[BaseProcess] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         try:
@@ -125,6 +128,7 @@ class Processes:
         """Each point with the call that waits for its value, while the others are under way."""
         for params in points:
             self._waiting.append((params, self._pool.submit(_evaluate_in_child, params)))
+            self._children = list((self._pool._processes or {}).values()) or self._children
             if len(self._waiting) == self.count:
                 yield self._waiting[0][0], self._first_value
         while self._waiting:
@@ -133,12 +137,13 @@ class Processes:
     def close(self) -> None:
         """End all processes, also in the middle of an evaluation: it may take hours, and nobody waits for it."""
         if self._waiting:
-            children = list((self._pool._processes or {}).values())
-            for child in children:
+            for child in self._children:
                 child.terminate()
-            for child in children:
+                _signal_group(child, "SIGTERM")
+            for child in self._children:
                 child.join(LAST_WORDS)
                 child.kill()
+                _signal_group(child, "SIGKILL")
         self._pool.shutdown(cancel_futures=True)
 
     def _first_value(self) -> Any:
@@ -159,6 +164,13 @@ class Processes:
         return value
 
 
+def _signal_group(child: BaseProcess, name: str) -> None:
+    """To a child's process group, as far as there is one: what an evaluation has started ends with it."""
+    if hasattr(os, "killpg") and child.pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, getattr(signal, name))
+
+
 # ------------------------------------------------------------- in a child
 
 _pickled = b""
@@ -169,6 +181,8 @@ def _begin_child(pickled: bytes) -> None:
     global _pickled
     _pickled = pickled
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its children
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -176,6 +190,8 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
+        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)  # with what the evaluation has started
         os._exit(1)
 
 

@@ -53,6 +53,10 @@ class StudyError(DechboError, RuntimeError):
     """A study cannot go on: its file changed, its objective is broken, or every evaluation fails."""
 
 
+class Hopeless(StudyError):
+    """A run has ended early: its first evaluations all failed."""
+
+
 def shortened(items: Sequence[object], most: int = 8) -> str:
     """A list as an error message shows it: the first few items, and how many there are where that is not all."""
     shown = ", ".join(map(repr, items[:most]))

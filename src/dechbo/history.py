@@ -54,10 +54,10 @@ class History:
         return history, same
 
     def tell(self, evaluation: Evaluation) -> None:
-        """Add an evaluation; if its point was asked for, it is pending no longer."""
+        """Add an evaluation; if its point was asked for, here or by others, it is pending no longer."""
         point = self.space.encode(evaluation.params)
+        self.points.append(point)  # first: who reads in another thread finds a point for every evaluation
         self.told.append(replace(evaluation, number=len(self.told)))
-        self.points.append(point)
         self.forget(evaluation.params)
 
     def ask(self, params: Params, fixed: Params, *, modelled: bool) -> None:
@@ -135,11 +135,15 @@ class History:
         return np.array(self.points + self.pending).reshape(-1, self.space.dim)
 
     def forget(self, params: Mapping[str, Any]) -> bool:
-        """Wait no longer for a point asked for; False if it was not pending."""
+        """Wait no longer for a point asked for, here or by others; False if it was not pending."""
         point = self.space.encode(params)
         for k, asked in enumerate(self.asked):
             if not asked.answered and np.abs(asked.point - point).max() < SAME_POINT:
                 self.asked[k] = replace(asked, answered=True)
+                return True
+        for k, other in enumerate(self.elsewhere):
+            if np.abs(self.space.encode(other) - point).max() < SAME_POINT:
+                del self.elsewhere[k]
                 return True
         return False
 

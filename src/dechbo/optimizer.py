@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,10 +27,11 @@ from dechbo.interaction import Interaction, interactions_of
 from dechbo.maxsum import Maximizer, MaxSum
 from dechbo.model import Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance
-from dechbo.refine import MOST_DRAWS, Granularity, Search
+from dechbo.refine import Granularity, Search, patiently
 from dechbo.schedule import Schedule
 from dechbo.scout import BEST
 from dechbo.space import Space
+from dechbo.space.inward import moved_inside
 from dechbo.structure import Convergence
 from dechbo.structure.learner import Effort
 from dechbo.theory import RegretReport, average_regret, lipschitz_estimate, regret_bound, step_bound
@@ -237,6 +237,8 @@ class Optimizer:
         else:
             point, info = self._model_point(taken, fixed)
         params = {**self.space.decode(point), **held}
+        if self.space.constraints:
+            params = moved_inside(self.space, params, held)
         history.ask(params, held, modelled=info.source != "initial design")
         self.info = replace(info, seconds=time.perf_counter() - started)
         return dict(params)
@@ -246,7 +248,7 @@ class Optimizer:
         history = self._history
         drawn = len(history.told) + len(history.pending)
         points = initial_points(self.space, self.seed, drawn, len(history.asked), fixed)
-        for point in itertools.islice(points, drawn + MOST_DRAWS):
+        for point in patiently(self.space, points, len(taken) + drawn):
             if not self._is_ruled_out(taken, point):
                 return point
         raise SpaceExhausted("no point is left that is neither evaluated nor pending and that the constraints allow")
@@ -262,7 +264,7 @@ class Optimizer:
             gp,
             data,
             beta,
-            np.array(history.pending + history.failures).reshape(-1, self.space.dim),
+            np.array(history.pending).reshape(-1, self.space.dim),
             fixed,
             self._allowed(history.incumbent(self._sign), fixed),
             partial(self._is_ruled_out, taken),
@@ -270,11 +272,12 @@ class Optimizer:
             recurring=self._models.recurs(model, index),
             look_elsewhere=self.look_elsewhere and self.beta not in GUARANTEED,
             joint=self.choose == "joint" and self.beta not in GUARANTEED,
+            failures=np.array(history.failures).reshape(-1, self.space.dim),
         )
         if model.constraints:
             best = [self._allowed(point, fixed) for point in history.champions(self._sign, BEST)]
             search = replace(search, champions=np.array(best))
-            limits = [Limit.of(limit, search.pending) for limit in model.constraints.values()]
+            limits = [Limit.of(limit, search.narrowing) for limit in model.constraints.values()]
             known = bool(history.feasible)
             suggestion = ConstrainedSearch(search, limits, known, cautious=index % 2 == 1).run(self._engine)
         else:
@@ -328,8 +331,10 @@ class Optimizer:
 
     @property
     def pending(self) -> list[Params]:
-        """Points asked for and not yet told."""
-        return [dict(asked.params) for asked in self._history.asked if not asked.answered]
+        """Points asked for and not yet told, and those that others evaluate (see ``replay``)."""
+        history = self._history
+        asked = [asked.params for asked in history.asked if not asked.answered]
+        return [dict(params) for params in asked + history.elsewhere]
 
     def forget(self, params: Mapping[str, Any]) -> None:
         """Wait no longer for a point of ``pending`` whose value will never come."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -41,6 +42,7 @@ LARGEST_TABLE, MOST_CELLS = (
 )  # a factor with more variables or cells has no table: the point is found off the grid
 RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
 MOST_DRAWS = 10_000  # random points after which a space counts as exhausted
+CONSTRAINED_DRAWS, IDLE_DRAWS = 200, 50  # the same under constraints, in all and in a row that met nothing new
 ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
 
 
@@ -83,7 +85,7 @@ class Search:
     gp: Surrogate
     data: Observations
     beta: float
-    pending: Array  # (m, d)
+    pending: Array  # (m, d), whose values are on the way
     fixed: Mapping[int, float]
     incumbent: Array  # (d,), with the fixed coordinates, and where the known constraints hold
     is_taken: Callable[[Array], bool]  # evaluated, pending, or against a known constraint
@@ -92,6 +94,7 @@ class Search:
     look_elsewhere: bool = True  # whether to leave a point of which the model knows that it is no better
     champions: Array | None = None  # (n, d), the best points known; None: by the model
     joint: bool = False  # whether the joint bound chooses, or the sum of the factors' bounds with its certificate
+    failures: Array | None = None  # (n, d), where evaluations failed: as well as known, but nothing is awaited there
 
     def run(self, engine: Engine) -> Suggestion:
         """The maximiser on grids, if the factors can have them; then, if wished, the best by the joint bound."""
@@ -130,10 +133,10 @@ class Search:
 
     def _maximum(self, engine: Engine, gp: Surrogate, candidates: list[Array], recurring: bool = False) -> Maximum:
         if not self.space.constraints:
-            return engine.suggest(gp, self.data, self.beta, candidates, pending=self.pending, recurring=recurring)
+            return engine.suggest(gp, self.data, self.beta, candidates, pending=self.narrowing, recurring=recurring)
         walls = self.space.region.tables(candidates)
         return engine.suggest(
-            gp, self.data, self.beta, candidates, pending=self.pending, recurring=recurring, extra=walls
+            gp, self.data, self.beta, candidates, pending=self.narrowing, recurring=recurring, extra=walls
         )
 
     def _at_anchor(self, candidates: list[Array], maximum: Maximum) -> Maximum:
@@ -190,6 +193,8 @@ class Search:
             self.is_taken,
             self.granularity.polish_steps,
             self.champions,
+            self.pending,
+            self.known if self.failures is None else self.known.with_pending(self.failures),
         )
 
     @cached_property
@@ -253,8 +258,18 @@ class Search:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """The model given the data, deviations narrowed by the pending points."""
-        return self.gp.condition(self.data).with_pending(self.pending)
+        """The model given the data, deviations narrowed by the pending points and the failures."""
+        return self.known.with_pending(self.narrowing)
+
+    @cached_property
+    def known(self) -> Posterior:
+        """The model given the data alone."""
+        return self.gp.condition(self.data)
+
+    @cached_property
+    def narrowing(self) -> Array:
+        """Pending points and failures, (n, d)."""
+        return self.pending if self.failures is None else np.vstack([self.pending, self.failures])
 
     def points(self) -> Array:
         """Every point of a finite space, or of the slice that is fixed, (n, d)."""
@@ -266,7 +281,7 @@ class Search:
         """The best point of a small finite space that is not taken; elsewhere the best of those met from ``start``."""
         acquisition, parameters = self.acquisition, self.space.parameters
         free = [p.cardinality for i, p in enumerate(parameters) if i not in self.fixed]
-        if np.prod(free) <= ENUMERABLE:
+        if math.prod(free) <= ENUMERABLE:
             points = np.array([point for point in self.points() if not self.is_taken(point)])
             if len(points) == 0:
                 raise SpaceExhausted("every point of this finite space is evaluated or pending")
@@ -279,11 +294,29 @@ class Search:
             if not self.is_taken(point):
                 return value, point
         rng = np.random.default_rng(len(self.data))
-        for _ in range(MOST_DRAWS):
-            point = self.space.draw(rng, self.fixed)
+        for point in patiently(self.space, (self.space.draw(rng, self.fixed) for _ in itertools.count()), 0):
             if not self.is_taken(point):
                 return float(acquisition.values(point[None])[0]), point
         raise SpaceExhausted("no point is left that is neither evaluated nor pending and that the constraints allow")
+
+
+def patiently(space: Space, points: Iterable[Array], known: int) -> Iterator[Array]:
+    """As many of ``points`` as it takes to find that a space is exhausted, of which ``known`` points may be met.
+
+    Under constraints a draw is dear, and their region may be a few points: it ends when nothing new comes.
+    """
+    if not space.constraints:
+        yield from itertools.islice(points, known + MOST_DRAWS)
+        return
+    met: set[bytes] = set()
+    idle = 0
+    for point in itertools.islice(points, known + CONSTRAINED_DRAWS):
+        place = (point / RESOLUTION).round().tobytes()
+        idle = idle + 1 if place in met else 0
+        met.add(place)
+        if idle == IDLE_DRAWS:
+            return
+        yield point
 
 
 def gridded(gp: Surrogate, space: Space) -> Surrogate | None:

@@ -23,6 +23,7 @@ from dechbo.space import Space
 
 Array = NDArray[np.float64]
 
+SHARE = 0.3  # of what the best pending point promised, which another has to promise beyond it
 WORTHWHILE = 1e-5  # what a point has to promise, in standard deviations of the values, to be worth an evaluation
 STARTS, ASCENTS = 256, 4  # of each kind of start, and how many are followed uphill
 WORK = 3e8  # one-dimensional kernels that the starts may cost
@@ -45,6 +46,8 @@ class Scout:
     is_taken: Callable[[Array], bool]
     steps: int  # of each ascent
     champions: Array | None = None  # (n, d), the best points known first; None: those with the best posterior means
+    pending: Array | None = None  # (m, d), points whose values are on the way
+    before: Posterior | None = None  # without the pending points
 
     @cached_property
     def joint(self) -> JointAcquisition:
@@ -86,18 +89,33 @@ class Scout:
         return starts[free[0]] if free else point
 
     def promise(self, points: Array) -> Array:
-        """How much ``points`` may gain over the best observed one: mean and two deviations of the difference."""
-        total = np.zeros(len(points))
-        for weight, member in members_of(self.posterior):
-            mean, deviation = member.gain(points, self._champions[0])
-            total += weight * (mean + 2 * deviation)
-        return total
+        """How much ``points`` may gain over the best observed one: mean and two deviations of the difference.
+
+        What the best pending point promised is not counted again: a point that gains too little over it is worth less.
+        """
+        over = _gain(self.posterior, points, self._champions[0])
+        if self._awaited is None:
+            return over
+        best, promised = self._awaited
+        beyond = _gain(self.posterior, points, best) - SHARE * max(promised, 0.0) + WORTHWHILE
+        return np.minimum(over, beyond)
+
+    @cached_property
+    def _awaited(self) -> tuple[Array, float] | None:
+        """The pending point with the best mean, and the most that one promised over the best observed; None: none."""
+        if self.pending is None or self.before is None:
+            return None
+        pending = self.pending[self._within_reach(self.pending)]
+        if len(pending) == 0:
+            return None
+        best = pending[int(self.posterior.joint(pending)[0].argmax())]
+        return best, float(_gain(self.before, pending, self._champions[0]).max())
 
     @cached_property
     def _champions(self) -> Array:
         """The observed points with the best posterior means, K alpha = y - noise alpha; the best first.
 
-        With parameters held fixed, those that have these very values; if there are none, the incumbent moved there.
+        Of those that could be suggested but for being known; if there are none, the incumbent moved there.
         """
         if self.champions is not None:
             return self.champions
@@ -105,13 +123,18 @@ class Scout:
         for weight, member in members_of(self.posterior):
             noise = member.gp.hyperparameters.noise + self.data.noise + member.jitter
             means += weight * (self.data.y - noise * member.alpha[: len(self.data)])
-        held = np.ones(len(means), dtype=bool)
-        for i, value in self.fixed.items():
-            held &= np.abs(self.data.X[:, i] - value) < 1e-9
+        held = self._within_reach(self.data.X)
         if not held.any():
             return self.incumbent[None]
         champions: Array = self.data.X[held][np.argsort(-means[held], kind="stable")[:BEST]]
         return champions
+
+    def _within_reach(self, points: Array) -> NDArray[np.bool_]:
+        """Which of ``points`` (n, d) have the fixed coordinates and satisfy the known constraints."""
+        held = np.ones(len(points), dtype=bool)
+        for i, value in self.fixed.items():
+            held &= np.abs(points[:, i] - value) < 1e-9
+        return held & self.space.region.allows(points) if self.space.constraints else held
 
     @cached_property
     def starts(self) -> Array:
@@ -151,3 +174,12 @@ class Scout:
                 fresh[:, i] = values[np.abs(values - fresh[:, i, None]).argmin(axis=1)]
         answer: Array = np.where(changed, fresh, centre)
         return answer
+
+
+def _gain(posterior: Posterior, points: Array, base: Array) -> Array:
+    """Mean and two deviations of f - f(base) at ``points`` (n, d)."""
+    total = np.zeros(len(points))
+    for weight, member in members_of(posterior):
+        mean, deviation = member.gain(points, base)
+        total += weight * (mean + 2 * deviation)
+    return total

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
 
 import pytest
+from rich.console import Console
 
 from dechbo.cli import app
 from dechbo.errors import StudyFileError
-from dechbo.studies import starter
+from dechbo.studies import starter, summary
 from dechbo.studies.opened import OpenStudy
-from dechbo.studies.session import Wish
+from dechbo.studies.outcome import Outcome
+from dechbo.studies.run import StudyRun
+from dechbo.studies.session import Session, Wish
 from dechbo.studies.studyfile import StudyFile
 from study_cases import CommandLine, write_study
 
@@ -71,6 +75,71 @@ def test_failures_are_shown_once_counted_and_end_a_hopeless_study(tmp_path, dech
     assert opened(study).finished == 7
     assert dechbo("optimize", study, "--trials", 7).code == 1  # done, and nothing succeeded
     assert dechbo("best", study).code == 1
+
+
+def test_only_a_hopeless_run_is_told_of_keep_going(tmp_path, dechbo):
+    study = write_study(tmp_path, "fails", trials=1)
+    assert dechbo("optimize", study).code == 1
+    broken = dechbo("optimize", write_study(tmp_path, "missing"))
+    assert broken.code == 2
+    assert "has no 'missing'" in broken.err
+    assert "--keep-going" not in broken.out + broken.err
+
+
+def test_a_study_that_goes_on_with_another_objective_says_so_once(tmp_path, dechbo):
+    study = write_study(tmp_path, trials=1)
+    assert "another objective" not in dechbo("optimize", study, "--no-picture").out
+    changed = dechbo("optimize", write_study(tmp_path, "limited", trials=2), "--no-picture")
+    assert changed.code == 0
+    assert changed.out.count("another objective") == 1
+    assert changed.out.index("another objective") < changed.out.index("trial 1")
+
+
+class Beside:
+    """A worker; whenever it gets a trial, somebody else finishes another one of the same study."""
+
+    capacity = 1
+
+    def __init__(self, other: OpenStudy) -> None:
+        self._other, self._numbers = other, []
+
+    def submit(self, number, params):
+        theirs = self._other.ask()
+        self._other.tell(theirs.number, Outcome(-1.0 - theirs.number))
+        self._numbers.append(number)
+
+    def wait(self, timeout):
+        numbers, self._numbers = self._numbers, []
+        return [(number, Outcome(1.0)) for number in numbers]
+
+    def close(self, *, kill=False): ...
+
+
+def test_trials_of_others_are_counted_but_not_as_ours(tmp_path, monkeypatch):
+    file = StudyFile.read(write_study(tmp_path, trials=6))
+    page = io.StringIO()
+    session = Session(StudyRun(file), Wish(file.path, no_picture=True), Console(file=page, width=120))
+    monkeypatch.setattr(session, "_workers", lambda: Beside(OpenStudy(file)))
+    assert session.run() == 0
+    lines = [line.split() for line in page.getvalue().splitlines() if line.startswith("trial ")]
+    assert [(line[1], line[4], line[-3:]) for line in lines[:1]] == [("0", "-2", ["2", "of", "6"])]
+    assert [line[4] for line in lines] == ["-2", "-4", "-6"]
+    assert "6 of 6" in page.getvalue()
+    assert re.search(r"^3 trials in ", page.getvalue(), re.MULTILINE)
+
+
+def test_the_end_reads_the_trials_as_often_whatever_their_number(tmp_path, monkeypatch):
+    file, reads = StudyFile.read(write_study(tmp_path)), []
+    study, trials = OpenStudy(file), OpenStudy.trials.fget
+    monkeypatch.setattr(OpenStudy, "trials", property(lambda self: reads.append(0) or trials(self)))
+    counts = []
+    for value in range(0, -4, -1):  # the best comes last
+        study.add({"lr": 0.1, "layers": 2, "act": "relu"}, Outcome(float(value)))
+        reads.clear()
+        summary.ending(study, Wish(file.path), Console(file=io.StringIO()), next_target=None, brief=True)
+        counts.append(len(reads))
+    assert len(counts) == 4
+    assert len(set(counts)) == 1
 
 
 def test_a_timeout_begins_no_trial_after_it_and_says_how_to_go_on(tmp_path, dechbo):
@@ -165,6 +234,28 @@ def test_best_and_trials_know_infeasible_failed_and_asked_ones(tmp_path, dechbo)
     assert "best value 5  (trial 0, minimize)" in dechbo("best", study).out
 
 
+def test_trials_show_parameters_on_request(tmp_path, dechbo):
+    study = write_study(tmp_path, None)
+    dechbo("ask", study, "--fix", "lr=0.125", "--fix", "act=tanh")
+    assert "0.125" not in dechbo("trials", study).out
+    header, row = dechbo("trials", study, "--params").out.splitlines()
+    assert header.split() == ["trial", "state", "value", "lr", "layers", "act", "time"]
+    assert {"0.125", "tanh", "asked"} <= set(row.split())
+
+
+def test_commands_that_read_write_nothing_and_take_no_lock(tmp_path, dechbo):
+    assert dechbo("optimize", write_study(tmp_path), "--timeout", 0).code == 1
+    study = write_study(tmp_path, "limited")  # which is to be kept with the study, but not by these commands
+    for lock in tmp_path.glob("*.lock"):
+        lock.unlink()
+    before = (tmp_path / "small.db").read_bytes()
+    codes = [dechbo(name, study, "--json").code for name in ("best", "trials", "interactions")]
+    assert codes == [1, 0, 2]  # there is no trial yet
+    assert dechbo("export", study, "--csv", "-").code == 0
+    assert list(tmp_path.glob("*.lock")) == []
+    assert (tmp_path / "small.db").read_bytes() == before
+
+
 def test_a_negative_value_is_a_value(tmp_path, dechbo):
     study = write_study(tmp_path, None)
     dechbo("ask", study)
@@ -186,6 +277,18 @@ def test_what_is_asked_stays_pending_until_it_is_told(tmp_path, dechbo):
     assert (trials[2].params["layers"], trials[2].params["act"]) == (3, "tanh")
     assert trials[0].params == asked[0]["params"]
     assert len({json.dumps(trial.params) for trial in trials}) == 3
+
+
+def test_asking_for_more_than_is_left_shows_those_that_are(tmp_path, dechbo):
+    study, held = write_study(tmp_path, None), ("--fix", "lr=0.1", "--fix", "layers= 2 ")
+    done = dechbo("ask", study, "-n", 5, *held)
+    assert done.code == 0, done.err
+    assert all(part in done.out for part in ("trial 0", "trial 1", "relu", "tanh"))
+    assert "2 of 5: no more experiments are left" in done.err
+    none = dechbo("ask", study, *held, "--json")
+    assert (none.code, none.out, none.err.count("\n")) == (2, "", 1)
+    assert "no experiment is left: all points with these values of --fix are evaluated or asked for" in none.err
+    assert len(opened(study).trials) == 2
 
 
 def test_tell_refuses_what_makes_no_sense(tmp_path, dechbo):
@@ -214,6 +317,9 @@ def test_a_trial_of_a_running_process_is_not_told_by_hand(tmp_path, dechbo):
     its = opened(study)
     its.study._storage.set_trial_system_attr(its.trials[0]._trial_id, OWNER, this_process())
     assert "is evaluated by a process" in dechbo("tell", study, 0, 1).err
+    its.study._storage.set_trial_system_attr(its.trials[0]._trial_id, OWNER, "")  # nobody's any more
+    assert json.loads(dechbo("trials", study, "--json").out)[0]["state"] == "asked"
+    assert dechbo("tell", study, 0, 1).code == 0
 
 
 # -------------------------------------------------------------------- interactions
@@ -252,6 +358,7 @@ def test_init_writes_a_study_that_runs_as_it_is(tmp_path, dechbo, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = dechbo("init")
     assert done.out.splitlines() == ["written: study.yaml", "written: train.py", "try it:  dechbo optimize study.yaml"]
+    assert "take a new one when you change what is evaluated" in (tmp_path / "study.yaml").read_text(encoding="utf-8")
     assert dechbo("optimize", "study.yaml", "--trials", 2, "--no-picture").code == 0
     refused = dechbo("init")
     assert refused.code == 2

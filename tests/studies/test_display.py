@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import sys
+import threading
 
 import pytest
 import yaml
@@ -15,6 +17,7 @@ from dechbo.records import AskInfo
 from dechbo.studies import words
 from dechbo.studies.display import Board, finishing
 from dechbo.studies.outcome import Outcome
+from dechbo.studies.rows import Standing
 from dechbo.studies.run import Event
 
 
@@ -30,11 +33,18 @@ def board(clock: Clock | None = None, **options) -> Board:
     return Board("tuning", **settings)
 
 
+def after(view: Board, number: int, value: float | None, *, feasible: bool = True) -> Standing:
+    """The standing of a study with one more result."""
+    sign, now, shown = (-1 if view.direction == "maximize" else 1), view.standing, value if feasible else None
+    best = now.best if shown is None or (now.best and sign * now.best[1] <= sign * shown) else (number, shown)
+    return Standing(now.finished + 1, now.failed + (value is None), best, (*now.values, shown))
+
+
 def finish(board: Board, number: int, value: float | None, *, error: str | None = None, constraints=None) -> Event:
     outcome = Outcome(value, constraints or {}, error, 0.5)
     event = Event("finished" if value is not None else "failed", number, {}, outcome)
     board.take(Event("started", number, {}))
-    board.take(event)
+    board.take(event, after(board, number, value, feasible=all(c <= 0 for c in outcome.constraints.values())))
     return event
 
 
@@ -84,9 +94,9 @@ def test_infeasible_values_and_failures_are_never_the_best():
     finish(view, 0, 5.0)
     finish(view, 1, 1.0, constraints={"memory": 0.5})
     finish(view, 2, None, error="out of memory")
-    assert view.best == (0, 5.0)
     assert view.course == [5.0, 5.0, 5.0]
-    assert (view.finished, view.failed) == (3, 1)
+    assert "5  trial 0" in shown(view)
+    assert "3 of 10" in shown(view)
     assert "1: out of memory (1×)" in shown(view)
 
 
@@ -94,7 +104,6 @@ def test_maximising_turns_the_best_round():
     view = board(direction="maximize")
     for number, value in enumerate([1.0, 3.0, 2.0]):
         finish(view, number, value)
-    assert view.best == (1, 3.0)
     assert view.course == [1.0, 3.0, 3.0]
 
 
@@ -133,6 +142,39 @@ def test_time_left_needs_two_steps_and_forgets_one_long_wait():
         clock.now += step
         finish(view, number + 1, 1.0)
     assert view.left == 5.0
+
+
+def test_trials_that_others_finish_count_and_quicken_the_pace():
+    clock = Clock()
+    view = board(clock, target=12)
+    for number in range(3):
+        clock.now += 6
+        one = Outcome(5.0, {}, None, 6.0)
+        view.take(Event("finished", number, {}, one), Standing(2 * number + 2, 1, (9, 1.0), (5.0, 1.0)))
+    text = shown(view)
+    for part in ("6 of 12", "about 18 s left", "1  trial 9", "failed", "trial 2: 5 in 6 s"):
+        assert part in text
+
+
+def test_the_display_reads_while_the_run_writes():
+    view, done = board(target=1000), threading.Event()
+    one = Outcome(5.0, {}, None, 6.0)
+
+    def write():
+        for number in range(20_000):
+            view.take(Event("finished", number, {}, one), Standing(number))
+        done.set()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        writer = threading.Thread(target=write)
+        writer.start()
+        while not done.is_set():
+            assert view.left is None or view.left == 0
+        writer.join()
+    finally:
+        sys.setswitchinterval(before)
 
 
 # ------------------------------------------------------------------------- words
@@ -196,6 +238,14 @@ def test_errors_of_one_kind_come_from_the_same_line_whatever_their_numbers():
     command = "the command failed with exit code 1; its last output:\nTraceback …\nValueError: bad"
     assert words.essence(command) == "the command failed with exit code 1: ValueError: bad"
     assert words.essence(None) == "no reason given"
+
+
+def test_a_long_error_is_cut_but_its_kind_is_not():
+    long = "the model said " + "x" * 10_000
+    assert len(words.essence(long)) == 200
+    assert words.essence(long).endswith("x…")
+    filler = "y" * 180
+    assert words.kind_of(f"{filler} 1 and then far behind") == words.kind_of(f"{filler} 123456 and then far behind")
 
 
 def test_parameters_to_copy_keep_every_digit_and_type():

@@ -298,6 +298,31 @@ time.sleep(60)
     assert is_gone(int((tmp_path / "pids").read_text()))
 
 
+def test_what_a_command_said_before_its_time_was_over_is_kept(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = """\
+import sys, time
+print("epoch 1", flush=True)
+if len(sys.argv) > 1:
+    print("slow", file=sys.stderr, flush=True)
+time.sleep(60)
+"""
+    assert script(tmp_path, code, timeout=1.0)(PARAMS).error == "stopped after 1 s (timeout); its last output:\nepoch 1"
+    error = script(tmp_path, code, "more", timeout=1.0)(PARAMS).error
+    assert error == "stopped after 1 s (timeout); its last output:\nslow"
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("epoch 1\nepoch 1\n", "slow\n")
+
+
+def test_a_huge_error_is_shortened(tmp_path: Path) -> None:
+    outcome = python(tmp_path, "def run(**_):\n    raise ValueError('begin' + 'x' * 3_000_000 + 'end')\n")(PARAMS)
+    assert outcome.error is not None
+    assert len(outcome.error) <= 4000
+    assert outcome.error.startswith("Traceback")
+    assert outcome.error.endswith("xend")
+
+
 def is_gone(pid: int) -> bool:
     """Whether a process ends within some time."""
     for _ in range(100):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sqlite3
 import subprocess
 import sys
@@ -13,12 +15,15 @@ from typing import Any
 
 import optuna
 import pytest
+import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
-from dechbo.errors import OptionError, ParameterError, StorageError, StudyError
+from dechbo.errors import Hopeless, OptionError, ParameterError, StorageError, StudyError
 from dechbo.integrations.optuna import DIED, OWNER, this_process
 from dechbo.studies import Event, Outcome, ProcessWorkers, StudyFile, StudyRun
+from dechbo.studies.database import database_of
 from dechbo.studies.identity import settled
+from dechbo.studies.recovery import abandon, recover_all
 
 STUDY = """\
 name: s
@@ -126,6 +131,43 @@ def test_a_time_limit_waits_for_what_is_under_way(tmp_path: Path) -> None:
     assert (run.finished, len(run.trials)) == (1, 1)
 
 
+def test_stopped_while_the_next_point_is_chosen_nothing_is_begun(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    whole = StudyRun(study_file(tmp_path / "a"))
+    whole.run(Inline(value_of))
+    for folder, timeout in (("b", None), ("c", 0.5)):
+        asking: list[Event] = []
+
+        def noted(event: Event, asking: list[Event] = asking, timeout: float | None = timeout) -> None:
+            if event.kind == "asking":
+                asking.append(event)
+                if timeout is not None and len(asking) == 1:
+                    time.sleep(timeout)
+
+        run = StudyRun(study_file(tmp_path / folder))
+        begun = 0 if timeout else 2  # the time is over, or Ctrl-C comes, while the next one is chosen
+        run.run(
+            Inline(value_of),
+            timeout=timeout,
+            stop=lambda asking=asking, timeout=timeout: timeout is None and len(asking) == 3,  # type: ignore[misc]
+            on_event=noted,
+        )
+        assert len(asking) == begun + 1
+        assert len(run.trials) == run.finished == begun
+        run.run(Inline(value_of))
+        assert points(run) == points(whole)
+
+
+def test_stopped_before_a_waiting_trial_is_taken_it_goes_on_waiting(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path))
+    run.study.enqueue_trial({"n": 7})
+    asking: list[Event] = []
+    run.run(Inline(value_of), stop=lambda: bool(asking), on_event=asking.append)
+    assert [event.kind for event in asking] == ["asking"]
+    assert [(trial.state, trial.params) for trial in run.trials] == [(TrialState.WAITING, {})]
+
+
 def test_failures_are_recorded_with_their_error(tmp_path: Path) -> None:
     def function(params: dict[str, Any]) -> Outcome:
         return (
@@ -145,7 +187,7 @@ def test_failures_are_recorded_with_their_error(tmp_path: Path) -> None:
 
 def test_a_run_whose_first_evaluations_all_fail_ends_with_the_reason(tmp_path: Path) -> None:
     run = StudyRun(study_file(tmp_path), trials=20)
-    with pytest.raises(StudyError, match=r"the first 5 evaluations of this run all failed(.|\n)*ValueError: no data"):
+    with pytest.raises(Hopeless, match=r"the first 5 evaluations of this run all failed(.|\n)*ValueError: no data"):
         run.run(Inline(lambda _: Outcome.failure("Traceback …\nValueError: no data")))
     assert run.finished == run.failed == 5
     run.run(Inline(value_of), stop=lambda: run.finished >= 7)  # mended, it goes on
@@ -362,6 +404,65 @@ def test_a_waiting_trial_whose_process_died_while_it_took_it(tmp_path: Path) -> 
     assert run.finished == 6
 
 
+def test_a_trial_taken_over_by_hand_never_goes_silent(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path))
+    run.study.enqueue_trial({"n": 7})
+    waiting = run.trials[0]._trial_id
+    run.study._storage.set_trial_system_attr(waiting, OWNER, '{"host": "elsewhere", "pid": 1}')  # it died right here
+    database_of(run.study).record_heartbeat(waiting)
+    with database_of(run.study).engine.begin() as connection:
+        connection.execute(sqlalchemy.text("UPDATE trial_heartbeats SET heartbeat = '2020-01-01 00:00:00'"))
+    asked = run.ask()
+    assert OWNER not in asked.system_attrs
+    assert recover_all(run.study) == []
+    run.tell(asked.number, Outcome(1.0))
+    assert run.finished == 1
+
+
+def test_a_failure_that_comes_before_a_trial_is_given_up_counts(tmp_path: Path) -> None:
+    """It is written between the looks and the writes of another process that takes it for dead."""
+    run = StudyRun(study_file(tmp_path))
+    trial = owned(run, '{"host": "elsewhere", "pid": 1}')
+    other = StudyRun(run.file)
+    assert run._tell(trial._trial_id, Outcome.failure("broke"))
+    assert not abandon(other.study, trial._trial_id)
+    assert (run.finished, run.failed, len(run.trials)) == (1, 1, 1)
+    assert DIED not in run.trials[0].system_attrs
+    second = owned(run, '{"host": "elsewhere", "pid": 1}')
+    writes: list[str] = []
+    engine = database_of(other.study).engine
+
+    def counted(*_: Any) -> None:
+        writes.append("commit")
+
+    sqlalchemy.event.listen(engine, "commit", counted)
+    assert database_of(other.study).give_up(second._trial_id)
+    assert writes == ["commit"]  # died and failed at once
+    assert not run._tell(second._trial_id, Outcome.failure("too late"))
+    assert DIED in run.trials[1].system_attrs
+
+
+def test_enqueued_parameters_that_break_a_known_constraint_are_impossible(tmp_path: Path) -> None:
+    run = StudyRun(study_file(tmp_path, STUDY + 'constraints: ["x + n <= 4"]\n'))
+    run.study.enqueue_trial({"x": 1.5, "n": 9, "c": "a"})
+    run.study.add_trial(
+        optuna.trial.create_trial(
+            state=TrialState.WAITING, params={"x": 1.5, "n": 8, "c": "a"}, distributions=run._distributions
+        )
+    )
+    run.study.enqueue_trial({"x": 1.5, "n": 1, "c": "a"})
+    seen: list[dict[str, Any]] = []
+
+    def function(params: dict[str, Any]) -> Outcome:
+        seen.append(params)
+        return value_of(params)
+
+    run.run(Inline(function))
+    assert [trial.state for trial in run.trials[:3]] == [TrialState.FAIL, TrialState.FAIL, TrialState.COMPLETE]
+    assert all("impossible parameters: {" in trial.user_attrs["error"] for trial in run.trials[:2])
+    assert all(params["x"] + params["n"] <= 4 for params in seen)
+
+
 # ---------------------------------------------------------------- by hand
 
 
@@ -438,9 +539,59 @@ def test_a_changed_file_is_refused_with_the_difference(tmp_path: Path, old: str,
 
 
 def test_a_changed_file_is_refused_when_it_is_opened(tmp_path: Path) -> None:
-    StudyRun(study_file(tmp_path))
+    StudyRun(study_file(tmp_path)).ask()
     with pytest.raises(StudyError, match=f"{tmp_path}/s.db was begun with other settings: parameter 'n' was"):
         StudyRun(study_file(tmp_path, STUDY.replace("high: 9", "high: 8")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("high: 2}", "high: 3}"),
+        ("[a, b]", "[a, d]"),
+        ("n: {type: int", "n: {type: float"),
+        ("trials: 6", "direction: maximize\ntrials: 6"),
+        ("trials: 6", "seed: 5\ntrials: 6"),
+    ],
+)
+def test_a_study_without_a_result_takes_new_settings(tmp_path: Path, old: str, new: str) -> None:
+    def misspelt(_: dict[str, Any]) -> Outcome:
+        raise StudyError("no such module")
+
+    first = StudyRun(study_file(tmp_path))
+    with pytest.raises(StudyError, match="no such module"):
+        first.run(Inline(misspelt))
+    first.study.enqueue_trial({"n": 7})
+    first.study.enqueue_trial({"c": "b"})
+    states = [trial.state for trial in first.trials]
+    assert states == [TrialState.FAIL, *[TrialState.WAITING] * 3]  # died, to be tried again, and two enqueued
+    file = study_file(tmp_path, STUDY.replace(old, new))
+    run = StudyRun(file)
+    fits = [{"n": 7}, {"c": "b"}] if "d]" not in new else [{"n": 7}]
+    assert [trial.system_attrs["fixed_params"] for trial in run.trials] == fits
+    run.run(Inline(lambda params: value_of({**params, "x": 0.0})))
+    assert run.finished == len(run.trials) == 6
+    assert run.study.direction.name.lower() == file.direction
+    with pytest.raises(StudyError, match="was begun with other settings"):
+        StudyRun(study_file(tmp_path))
+
+
+def test_a_changed_objective_is_told_and_not_refused(tmp_path: Path) -> None:
+    def opened(objective: str, **options: Any) -> StudyRun:
+        return StudyRun(study_file(tmp_path, f"{STUDY}objective: {{{objective}}}\n"), **options)
+
+    assert opened('python: "a:f"').objective_changed is None
+    run = opened('python: "b:f"')  # nothing was evaluated by the other
+    assert run.objective_changed is None
+    run.add({"x": 1, "n": 2, "c": "a"}, Outcome(1.0))
+    assert opened('python: "b:f"').objective_changed is None
+    for options in ({}, {"readonly": True}):
+        told = opened("command: \"run 'it now' {params}\"", **options).objective_changed
+        assert told is not None
+        assert told.startswith("the study was begun with another objective: 'b:f', now ")
+        assert "'it now'" in told
+        assert "its results count; take a new name" in told
+    assert StudyRun(study_file(tmp_path)).objective_changed is None
 
 
 def test_what_may_change(tmp_path: Path) -> None:
@@ -455,6 +606,7 @@ def test_a_seed_of_the_command_line_stays_with_the_study(tmp_path: Path) -> None
     file = study_file(tmp_path)
     assert StudyRun(file, seed=7).seed == 7
     assert StudyRun(file).seed == 7
+    StudyRun(file).ask()
     with pytest.raises(StudyError, match="seed was 7, is 8"):
         StudyRun(file, seed=8)
     with pytest.raises(StudyError, match="seed was 7, is 1"):
@@ -464,8 +616,8 @@ def test_a_seed_of_the_command_line_stays_with_the_study(tmp_path: Path) -> None
 def test_many_parameters_are_kept_whole(tmp_path: Path) -> None:
     many = "".join(f'  "p{i} é": {{type: float, low: 0, high: {i + 1}}}\n' for i in range(150))
     text = f"name: s\nparameters:\n{many}"
-    StudyRun(study_file(tmp_path, text))
     run = StudyRun(study_file(tmp_path, text))
+    run.add({f"p{i} é": 0.5 for i in range(150)}, Outcome(1.0))
     parts = run.study._storage.get_study_system_attrs(run.study._study_id)
     assert all(len(str(part)) <= 2000 for part in parts.values())
     with pytest.raises(StudyError, match="parameter 'p149 é' was"):
@@ -492,6 +644,62 @@ def test_opening_without_creating(tmp_path: Path) -> None:
     StudyRun(study_file(tmp_path, STUDY.replace("name: s", "name: t") + f"storage: sqlite:///{tmp_path}/s.db\n"))
     with pytest.raises(StudyError, match=r"there is no study 's' in sqlite:///.*s\.db yet"):
         StudyRun(file, create=False)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith(("-shm", "-wal"))}
+
+
+def test_looking_at_a_study_changes_nothing(tmp_path: Path) -> None:
+    file = study_file(tmp_path)
+    run = StudyRun(file)
+    run.run(Inline(value_of))
+    dead = owned(run, '{"host": "elsewhere", "pid": 1}')
+    del run
+    (tmp_path / "s.db.lock").unlink()
+    before = files(tmp_path)
+    looked = StudyRun(file, readonly=True)
+    assert looked.finished == 6
+    assert looked.best is not None
+    assert len(looked.optimizer().evaluations) == 6
+    assert looked.trials[dead.number].state == TrialState.RUNNING
+    with pytest.raises(StorageError, match="readonly"):
+        looked.ask()
+    (tmp_path / "s.db.lock").unlink()  # of the attempt
+    assert files(tmp_path) == before
+    with pytest.raises(StudyError, match="other settings"):
+        StudyRun(study_file(tmp_path, STUDY.replace("high: 9", "high: 8")), readonly=True)
+
+
+def test_looking_at_a_study_on_a_read_only_file_system(tmp_path: Path) -> None:
+    file = study_file(tmp_path)
+    run = StudyRun(file)
+    run.add({"x": 1, "n": 2, "c": "a"}, Outcome(1.0))
+    del run
+    gc.collect()
+    assert not (tmp_path / "s.db-wal").exists()  # all is in the one file
+    (tmp_path / "s.db-shm").symlink_to("nowhere")  # SQLite follows no link: it cannot make its file
+    assert len(StudyRun(file, readonly=True).trials) == 1
+
+
+@pytest.mark.parametrize("options", [{"readonly": True}, {"create": False}])
+def test_looking_into_a_file_of_others_leaves_no_tables(tmp_path: Path, options: dict[str, bool]) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(StudyError, match=r"there is no study 's' in sqlite:///.*s\.db yet"):
+        StudyRun(study_file(tmp_path), **options)  # type: ignore[arg-type]
+    with contextlib.closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+    assert not (tmp_path / "s.db.lock").exists()
+
+
+def test_a_study_that_is_there_is_opened_while_another_holds_the_lock(tmp_path: Path) -> None:
+    file = study_file(tmp_path)
+    run = StudyRun(file)
+    number = run.ask().number
+    with run._alone():
+        StudyRun(file, create=False).tell(number, Outcome(1.0))
+    assert run.finished == 1
 
 
 def test_another_storage_is_taken_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

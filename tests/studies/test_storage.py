@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -88,6 +89,64 @@ def test_a_trial_with_an_owner_is_born_with_a_heartbeat(tmp_path: Path) -> None:
     with storage.engine.connect() as connection:
         beats = connection.execute(sqlalchemy.text("SELECT trial_id FROM trial_heartbeats")).scalars().all()
     assert beats == [1]  # the other is asked for by hand, and may take weeks
+
+
+def test_a_waiting_trial_is_taken_by_one_of_two_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = make_storage(file_url(tmp_path))
+    study = optuna.create_study(storage=storage)
+    study.enqueue_trial({"x": 1})
+    trial_id = study.get_trials()[0]._trial_id
+    both = threading.Barrier(2)
+    look = Database.check_trial_is_updatable
+
+    def slow_look(self: Database, *arguments: object) -> None:
+        look(self, *arguments)  # type: ignore[arg-type]
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.5)  # both look before one writes, if they can
+
+    monkeypatch.setattr(Database, "check_trial_is_updatable", slow_look)
+    running = optuna.trial.TrialState.RUNNING
+    taken: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: taken.append(storage.set_trial_state_values(trial_id, running)))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == [False, True]
+    assert study.get_trials()[0].datetime_start is not None
+
+
+def test_enqueued_trials_are_run_once_by_several_threads(tmp_path: Path) -> None:
+    study = optuna.create_study(storage=make_storage(file_url(tmp_path)))
+    for i in range(20):
+        study.enqueue_trial({"x": i})
+    seen: list[int] = []
+
+    def objective(trial: optuna.Trial) -> float:
+        seen.append(trial.suggest_int("x", 0, 19))
+        return 0.0
+
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study.optimize(objective, n_trials=20, n_jobs=2)
+    optuna.logging.set_verbosity(verbosity)
+    assert sorted(seen) == list(range(20))
+
+
+def test_a_study_in_the_place_of_a_deleted_one_may_have_other_parameters(tmp_path: Path) -> None:
+    storage = make_storage(file_url(tmp_path))
+    for choices in (("a", "b"), ("c", "d")):
+        study = optuna.create_study(storage=storage, study_name="s")
+        for choice in choices:
+            distribution = optuna.distributions.CategoricalDistribution(choices)
+            study.add_trial(
+                optuna.trial.create_trial(value=1.0, params={"x": choice}, distributions={"x": distribution})
+            )
+        assert [trial.params["x"] for trial in study.trials] == list(choices)
+        optuna.delete_study(study_name="s", storage=storage)
 
 
 def test_parameters_are_written_as_optuna_does(tmp_path: Path) -> None:

@@ -197,6 +197,14 @@ BAD_FILES = [
     (SMALL.replace("float, low: 0, high: 1", "categorical, choices: []"), r"parameters.x.choices: expected at least"),
     (SMALL.replace("float, low: 0, high: 1", "categorical, choices: a"), r"parameters.x.choices: expected a list"),
     (SMALL.replace("float, low: 0, high: 1", "categorical, choices: [a, a]"), r"study.yaml:3: parameters.x: .*twice"),
+    (
+        SMALL.replace("float, low: 0, high: 1", "categorical, choices: [1, true, 2]"),
+        r"study.yaml:3: parameters.x.choices\[1\]: 1 and true cannot be told apart in the storage; write one as a text",
+    ),
+    (
+        SMALL.replace("float, low: 0, high: 1", "categorical, choices: [a, 0, -0.0]"),
+        r"parameters.x.choices\[2\]: 0 and -0.0 cannot be told apart",
+    ),
     (SMALL.replace("float, low: 0, high: 1", "categorical, choices: [a, [b]]"), r"choices\[1\]: expected a single"),
     (SMALL.replace("float, low: 0, high: 1", "categorical, choices: [.nan]"), r"choices\[0\]: expected a finite"),
     (SMALL.replace("float, low: 0, high: 1", "categorical"), r"study.yaml:3: parameters.x: 'choices' is missing"),

@@ -6,6 +6,7 @@ coordinates of the constrained parameters alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -187,8 +188,8 @@ class Region:
         total = 1.0
         for component in self._components():
             sizes = [1.0 if i in fixed else self.parameters[i].cardinality for i in component]
-            if np.prod(sizes) > COUNTABLE:
-                total *= float(np.prod(sizes))
+            if math.prod(sizes) > COUNTABLE:
+                total *= math.prod(sizes)
                 continue
             axes = [np.array([fixed[i]]) if i in fixed else self.parameters[i].grid(COUNTABLE) for i in component]
             grid = dict(zip(component, np.ix_(*map(self._values, component, axes)), strict=True))

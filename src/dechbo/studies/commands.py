@@ -68,7 +68,7 @@ def best(study: Study, storage: Storage = None, as_json: Json = False) -> None:
     from dechbo.studies.rows import rows_of
     from dechbo.studies.summary import best_table
 
-    opened = _open(study, storage)
+    opened = _open(study, storage, readonly=True)
     found = opened.best
     if found is None:
         typer.echo(f"no feasible trial yet in study {opened.file.name!r} ({opened.finished} finished)", err=True)
@@ -84,6 +84,7 @@ def trials(
     study: Study,
     last: Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="Only the latest N.")] = None,
     storage: Storage = None,
+    params: Annotated[bool, typer.Option("--params", help="Show the parameters too; --json always does.")] = False,
     as_json: Json = False,
 ) -> None:
     """List the trials: state, value, time, errors.
@@ -93,7 +94,7 @@ def trials(
     from dechbo.studies.rows import rows_of
     from dechbo.studies.summary import trials_table
 
-    opened = _open(study, storage)
+    opened = _open(study, storage, readonly=True)
     rows = rows_of(opened.trials, opened.file.space.names)
     chosen = rows if last is None else rows[-last:]
     if as_json:
@@ -101,7 +102,9 @@ def trials(
     elif not chosen:
         typer.echo("no trials yet")
     else:
-        trials_table(chosen, opened.best.number if opened.best is not None else None, _console())
+        found = opened.best
+        shown = opened.file.space.names if params else ()
+        trials_table(chosen, found.number if found is not None else None, _console(), params=shown)
 
 
 def interactions(
@@ -119,7 +122,7 @@ def interactions(
     from dechbo.integrations.optuna import learned_graph
     from dechbo.studies.summary import given_factors, interaction_lines
 
-    opened = _open(study, storage)
+    opened = _open(study, storage, readonly=True)
     given = given_factors(opened)
     if given is not None:
         from dechbo.errors import StudyError
@@ -153,7 +156,7 @@ def export(
     from dechbo.studies.csvfiles import to_csv
     from dechbo.studies.rows import rows_of
 
-    opened = _open(study, storage)
+    opened = _open(study, storage, readonly=True)
     rows = rows_of(opened.trials, opened.file.space.names)
     text = to_csv(rows, opened.file.space)
     if csv == "-":
@@ -182,10 +185,13 @@ def import_(
 
     Example: dechbo import study.yaml old.csv --value loss
     """
-    from dechbo.studies.laboratory import take_over
+    from dechbo.studies.laboratory import old_results, take_over
+    from dechbo.studies.opened import OpenStudy
+    from dechbo.studies.studyfile import StudyFile
 
-    opened = _open(study, storage, create=True)
-    for line in take_over(opened, results, value=value, skip_bad=skip_bad):
+    file = StudyFile.read(study)
+    old = old_results(results, file.space, value=value, skip_bad=skip_bad)  # first: a bad file creates no study
+    for line in take_over(OpenStudy(file, storage=storage), old):
         typer.echo(line)
 
 
@@ -202,15 +208,16 @@ def ask(
 
     Example: dechbo ask study.yaml -n 2
     """
-    from dechbo.studies.laboratory import fixed_of, show_asked
+    from dechbo.studies.laboratory import ask_for, fixed_of, show_asked
 
     opened = _open(study, storage, create=True)
-    fixed = fixed_of(opened, fix or [])
-    asked = [opened.ask(fixed=fixed) for _ in range(n)]
+    asked = ask_for(opened, n, fixed_of(opened, fix or []))
     if as_json:
         _print_json([{"number": trial.number, "params": trial.params} for trial in asked])
-        return
-    show_asked(opened, asked, study, storage, _console())
+    else:
+        show_asked(opened, asked, study, storage, _console())
+    if len(asked) < n:
+        typer.echo(f"{len(asked)} of {n}: no more experiments are left, all others are made or asked for", err=True)
 
 
 def tell(
@@ -265,11 +272,11 @@ def register(app: typer.Typer) -> None:
     app.command("tell", context_settings={"ignore_unknown_options": True})(tell)
 
 
-def _open(study: Path, storage: str | None, *, create: bool = False) -> OpenStudy:
+def _open(study: Path, storage: str | None, *, create: bool = False, readonly: bool = False) -> OpenStudy:
     from dechbo.studies.opened import OpenStudy
     from dechbo.studies.studyfile import StudyFile
 
-    return OpenStudy(StudyFile.read(study), storage=storage, create=create)
+    return OpenStudy(StudyFile.read(study), storage=storage, create=create, readonly=readonly)
 
 
 def _console() -> Console:

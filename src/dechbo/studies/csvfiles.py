@@ -21,6 +21,7 @@ CONSTRAINT = "constraint:"
 OWN = ("number", "state", "value", "feasible", "seconds", "error")
 NO_VALUES = {"nan", "failed", "fail", "none", "null", "inf", "-inf"}
 PENDING = {"running", "asked", "waiting", "died"}
+FAILED = {"failed", "fail", "pruned"}
 MOST_ERRORS = 10
 
 
@@ -46,6 +47,7 @@ class OldResults:
     bad: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)  # columns
     unfinished: int = 0  # rows of trials that have no result
+    repeated: int = 0  # rows that say the same as one before
 
 
 def own_column(name: str, space: Space) -> str:
@@ -79,7 +81,7 @@ def to_csv(rows: Sequence[Row], space: Space) -> str:
         writer.writerow(
             [
                 *(_cell(getattr(row, name)) for name in before),
-                *(_cell(row.params.get(name)) for name in space.names),
+                *(written(space[name], row.params.get(name)) for name in space.names),
                 *(_cell(row.constraints.get(name)) for name in limits),
                 *(_cell(getattr(row, name)) for name in after),
             ]
@@ -93,30 +95,41 @@ def _cell(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def written(parameter: Parameter, value: object) -> str:
+    """The cell of a parameter's value: a text that would be read as something else, or not well, is JSON."""
+    if not isinstance(value, str) or not isinstance(parameter, Categorical):
+        return _cell(value)
+    plain = value and value == value.strip() and value.isprintable() and _meant(parameter, value) == [value]
+    return value if plain else json.dumps(value)
+
+
 # --------------------------------------------------------------------- import
 
 
 def read_results(path: Path, space: Space, *, value: str | None = None) -> OldResults:
     """The old results of a CSV file with a header; ``value`` names the column of the objective."""
-    header, lines, separator = _table(path)
+    header, lines, separator = _table(path, space)
     column = value if value is not None else own_column("value", space)
     _check_header(path, header, column, space)
     results = OldResults()
     limits = [name for name in header if name.startswith(CONSTRAINT)]
     own = {own_column(name, space) for name in OWN}
     results.ignored = [n for n in header if n not in space.names and n not in limits and n != column and n not in own]
-    seen: dict[str, int] = {}
+    seen: dict[str, set[str]] = {}  # the trial numbers of a result, if the file has any
     for line, cells in lines:
         try:
             if len(cells) != len(header):
                 raise DataError(f"expected {len(header)} cells separated by {separator!r}, got {len(cells)}")
-            old = _old(line, dict(zip(header, cells, strict=True)), column, limits, space)
+            row = dict(zip(header, cells, strict=True))
+            old = _old(line, row, column, limits, space)
             if old is None:
                 results.unfinished += 1
                 continue
-            if old.key in seen:
-                raise DataError(f"the same parameters and value as in line {seen[old.key]}")
-            seen[old.key] = line
+            number = row.get(own_column("number", space), "")
+            if number in seen.setdefault(old.key, set()) or (seen[old.key] and not number):
+                results.repeated += 1
+                continue
+            seen[old.key].add(number)
             results.good.append(old)
         except (DataError, ParameterError) as error:
             results.bad.append(f"{path}:{line}: {error}")
@@ -131,25 +144,36 @@ def complaint(bad: Sequence[str]) -> str:
     return f"{rows} be imported, so nothing was; --skip-bad imports the others\n{told}{more}"
 
 
-def _table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], str]:
-    """Header, rows with their line numbers, and the separator: comma, semicolon or tab."""
+def _table(path: Path, space: Space) -> tuple[list[str], list[tuple[int, list[str]]], str]:
+    """Header, rows with their line numbers, and the separator: comma, semicolon or tab.
+
+    Only the cells of choices keep the blanks around them.
+    """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig", newline="") as file:  # line ends inside of cells as they are
+            text = file.read()
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise DataError(f"{path}: expected a text file in UTF-8: save it as CSV, UTF-8") from None
-    first = text.split("\n", 1)[0]
-    separator = max(",;\t", key=first.count)
+    first = next(iter(text.splitlines()), "")
+    separator = max(",;\t", key=lambda sign: (len({*first.split(sign)} & {*space.names}), first.count(sign)))
     try:
-        reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
-        rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        rows = [(reader.line_num, cells) for cells in reader]
     except csv.Error as error:
         raise DataError(f"{path}: not a CSV file: {error}") from None
-    rows = [(line, cells) for line, cells in rows if any(cells)]
+    rows = [(line, cells) for line, cells in rows if any(cell.strip() for cell in cells)]
     if not rows:
         raise DataError(f"{path}: expected a header and rows, got an empty file")
-    return rows[0][1], rows[1:], separator
+    header = [name if name in space.names else name.strip() for name in rows[0][1]]
+    exact = [name in space.names and isinstance(space[name], Categorical) for name in header]
+    exact += [False] * max(len(cells) for _, cells in rows)
+    stripped = [
+        (line, [cell if keep else cell.strip() for cell, keep in zip(cells, exact, strict=False)])
+        for line, cells in rows[1:]
+    ]
+    return header, stripped, separator
 
 
 def _check_header(path: Path, header: Sequence[str], column: str, space: Space) -> None:
@@ -175,14 +199,21 @@ def _old(line: int, cells: Mapping[str, str], column: str, limits: Sequence[str]
     state = cells.get(own_column("state", space), "").lower()
     if state in PENDING and not cells[column]:
         return None
+    if state in FAILED and not cells[column] and any(_lacks(space[name], cells[name]) for name in space.names):
+        return None  # it failed before it had all parameters
     params = {name: native(name, space[name], cells[name]) for name in space.names}
     point = space.encode(params)
     if not space.allows(point):
         raise ParameterError(f"breaks the study's constraint {_broken(space, params)}")
     constraints = {name.removeprefix(CONSTRAINT): _limit(name, cells[name]) for name in limits if cells[name]}
-    failed = state in ("failed", "fail", "pruned") and not cells[column]
+    failed = state in FAILED and not cells[column]
     value = None if failed else _value(column, cells[column])
     return Old(line, params, Outcome(value, constraints if value is not None else {}))
+
+
+def _lacks(parameter: Parameter, text: str) -> bool:
+    """Whether a cell is empty that has to say something."""
+    return not text and not (isinstance(parameter, Categorical) and _meant(parameter, text))
 
 
 def _broken(space: Space, params: Mapping[str, Any]) -> str:
@@ -208,21 +239,42 @@ def native(name: str, parameter: Parameter, text: str) -> Any:
 
 
 def _choice(name: str, parameter: Categorical, text: str) -> Any:
-    def says(choice: object) -> bool:
-        if isinstance(choice, str):
-            return choice == text
-        if choice is None or isinstance(choice, bool):
-            return text.lower() in {str(choice).lower(), *(("", "null") if choice is None else ())}
-        try:
-            return float(choice) == float(text)  # type: ignore[arg-type]
-        except ValueError:
-            return False
-
-    meant = [choice for choice in parameter.choices if says(choice)]
+    meant = _meant(parameter, text) or _meant(parameter, text.strip())
     if len(meant) != 1:
-        expected = ", ".join(_cell(choice) or "(empty)" for choice in parameter.choices)
+        expected = ", ".join(written(parameter, choice) or "(empty)" for choice in parameter.choices)
         raise ParameterError(f"{name}: expected {'one' if not meant else 'only one'} of {expected}, got {text!r}")
     return meant[0]
+
+
+def _meant(parameter: Categorical, text: str) -> list[Any]:
+    """The choices that a cell may mean, the surest kind only.
+
+    First a text as JSON, then anything else just as it is exported, then what people write: so that every choice has a
+    cell of its own, if texts that look like another choice are JSON.
+    """
+    texts = [choice for choice in parameter.choices if isinstance(choice, str)]
+    others = [choice for choice in parameter.choices if not isinstance(choice, str)]
+    return (
+        [choice for choice in texts if text.startswith('"') and _from_json(text) == choice]
+        or [choice for choice in others if _cell(choice) == text]
+        or [*(choice for choice in texts if choice == text), *(choice for choice in others if _says(text, choice))]
+    )
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _says(text: str, choice: bool | float | None) -> bool:
+    if choice is None or isinstance(choice, bool):
+        return text.lower() in {str(choice).lower(), *(("", "null") if choice is None else ())}
+    try:
+        return float(choice) == float(text)
+    except ValueError:
+        return False
 
 
 def _value(column: str, text: str) -> float | None:

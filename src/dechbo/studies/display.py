@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from dechbo.interaction import Interaction
 from dechbo.records import AskInfo
 from dechbo.studies import words
 from dechbo.studies.outcome import Outcome
+from dechbo.studies.rows import Standing
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,7 +25,7 @@ RECENT = 25  # finished trials that the time left is estimated from
 
 
 class Board:
-    """The state of a run in plain data, fed by events; ``panel`` and ``line`` show it."""
+    """The state of a run in plain data, fed by its events and the study's standing; ``panel`` and ``line`` show it."""
 
     def __init__(
         self,
@@ -32,15 +34,12 @@ class Board:
         direction: str,
         target: int,
         dim: int,
-        values: Sequence[float | None] = (),
-        best: tuple[int, float] | None = None,
-        finished: int = 0,
-        failed: int = 0,
+        standing: Standing | None = None,
         interactions: str | Sequence[Interaction] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name, self.direction, self.target, self.dim = name, direction, target, dim
-        self.best, self.finished, self.failed = best, finished, failed
+        self.standing = standing or Standing()
         self.interactions = interactions
         self.running: dict[int, float] = {}  # when each trial began
         self.kinds: Counter[tuple[str, str]] = Counter()  # failures of this run
@@ -48,15 +47,15 @@ class Board:
         self.interrupted = False
         self.last: str = ""
         self.info: AskInfo | None = None
-        self._sign = 1.0 if direction == "maximize" else -1.0
-        self._values = list(values)  # of feasible trials; None where there is none
         self._clock = clock
         self._asking: float | None = None  # since when
         self._modelled = False  # whether a model has answered in this run
-        self._ends: deque[float] = deque([clock()], RECENT + 1)
+        self._ends: deque[tuple[float, int]] = deque([(clock(), self.standing.finished)], RECENT + 1)
 
-    def take(self, event: Event) -> None:
-        """Something happened."""
+    def take(self, event: Event, standing: Standing | None = None) -> None:
+        """Something happened; ``standing`` is how far the study is now, if that was looked up."""
+        if standing is not None:
+            self.standing = standing
         now = self._clock()
         if event.kind == "asking":
             self._asking = now
@@ -72,45 +71,44 @@ class Board:
             self._modelled |= event.info is not None and event.info.graph is not None
             return
         self.running.pop(event.number, None)
-        self._ends.append(now)
-        self.finished += 1
+        self._ends.append((now, self.standing.finished))
         assert event.outcome is not None
         self._finish(event.number, event.outcome)
 
     def _finish(self, number: int, outcome: Outcome) -> None:
         took = words.duration(outcome.seconds)
         if outcome.value is None:
-            self.failed += 1
             self.kinds[words.kind_of(outcome.error)] += 1
-            self._values.append(None)
             self.last = f"trial {number} failed after {took}: {words.essence(outcome.error)}"
             return
         feasible = all(c <= 0 for c in outcome.constraints.values())
-        self._values.append(outcome.value if feasible else None)
-        if feasible and (self.best is None or self._sign * (outcome.value - self.best[1]) > 0):
-            self.best = (number, outcome.value)
         remark = "" if feasible else ", infeasible"
         self.last = f"trial {number}: {words.number(outcome.value)} in {took}{remark}"
 
     @property
     def left(self) -> float | None:
         """Seconds left, estimated from the pace of the latest trials; None while nothing is known."""
-        steps = [b - a for a, b in zip(self._ends, list(self._ends)[1:], strict=False)]
-        return median(steps) * max(0, self.target - self.finished) if len(steps) >= 2 else None
+        ends = list(self._ends)  # a copy: the display's thread reads while the run's thread writes
+        # others may have finished trials between two of ours
+        steps = [(b - a) / max(1, n - m) for (a, m), (b, n) in pairwise(ends)]
+        return median(steps) * max(0, self.target - self.standing.finished) if len(steps) >= 2 else None
 
     @property
     def course(self) -> list[float]:
         """The best so far after each trial."""
-        return words.bests(self._values, self.direction)
+        return words.bests(self.standing.values, self.direction)
 
     def line(self, event: Event) -> str:
         """A finished trial as one line of a log."""
         assert event.outcome is not None
-        value, left = event.outcome.value, self.left
+        value, left, now = event.outcome.value, self.left, self.standing
         said = f"{words.number(value):<12}" if value is not None else f"{'failed':<12}"
-        parts = [f"trial {event.number:<5} {said}", f"best {words.number(self.best and self.best[1]):<12}"]
-        parts += [f"{words.duration(event.outcome.seconds):<8}", f"{self.finished} of {self.target}"]
-        parts += [f"{words.duration(left)} left"] if left is not None and self.finished < self.target else []
+        parts = [
+            f"trial {event.number:<5} {said}",
+            f"best {words.number(now.best and now.best[1]):<12}",
+        ]
+        parts += [f"{words.duration(event.outcome.seconds):<8}", f"{now.finished} of {self.target}"]
+        parts += [f"{words.duration(left)} left"] if left is not None and now.finished < self.target else []
         if value is None:
             parts.append(words.essence(event.outcome.error))
         elif any(c > 0 for c in event.outcome.constraints.values()):
@@ -142,31 +140,31 @@ class Board:
         from rich.text import Text
 
         progress = Table.grid(padding=(0, 2))
-        bar = ProgressBar(self.target, min(self.finished, self.target), width=max(10, min(30, room - 34)))
-        progress.add_row(f"{self.finished} of {self.target}", bar, Text(self._time(), style="dim"))
+        bar = ProgressBar(self.target, min(self.standing.finished, self.target), width=max(10, min(30, room - 34)))
+        progress.add_row(f"{self.standing.finished} of {self.target}", bar, Text(self._time(), style="dim"))
         facts: dict[str, RenderableType] = {"trials": progress, "best so far": self._best(room)}
         if self.last:
             facts["last"] = self.last
         facts["running"] = self._running()
         facts["gap"] = words.certificate(self.info, self.dim)
         facts["interactions"] = self._interactions()
-        if self.failed:
+        if self.standing.failed:
             facts["failed"] = Text(self._failures(), style="red")
         return facts
 
     def _best(self, room: int) -> RenderableType:
         from rich.text import Text
 
-        if self.best is None:
+        if self.standing.best is None:
             return "none yet"
-        number, value = self.best
+        number, value = self.standing.best
         said = f"{words.number(value)}"
         where = f"  trial {number}  "
         line = words.sparkline(self.course, max(0, min(40, room - len(said) - len(where))))
         return Text.assemble((said, "bold green"), (where, "dim"), (line, "green"))
 
     def _time(self) -> str:
-        if self.left is None or self.finished >= self.target:
+        if self.left is None or self.standing.finished >= self.target:
             return ""
         return f"about {words.duration(max(self.left, 1.0))} left"
 
@@ -188,11 +186,12 @@ class Board:
         return ", ".join(f"{words.together(i.scope, self.dim)} ({words.percent(i.probability)})" for i in found)
 
     def _failures(self) -> str:
-        if not self.kinds:
-            return str(self.failed)
-        (_, name), times = self.kinds.most_common(1)[0]
-        more = f", {words.count(len(self.kinds) - 1, 'other kind')}" if len(self.kinds) > 1 else ""
-        return f"{self.failed}: {name} ({times}×{more})"
+        kinds = self.kinds.copy()  # the run's thread counts on
+        if not kinds:
+            return str(self.standing.failed)
+        (_, name), times = kinds.most_common(1)[0]
+        more = f", {words.count(len(kinds) - 1, 'other kind')}" if len(kinds) > 1 else ""
+        return f"{self.standing.failed}: {name} ({times}×{more})"
 
     def _note(self) -> str:
         if self.interrupted:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dechbo.errors import DataError, OptionError, ParameterError, StudyError
+from dechbo.errors import DataError, OptionError, ParameterError, SpaceExhausted, StudyError
 from dechbo.integrations.optuna import OWNER
 from dechbo.integrations.optuna.trials import constraints_of
+from dechbo.space import Space
 from dechbo.studies import words
-from dechbo.studies.csvfiles import complaint, native, read_results, result_key
+from dechbo.studies.csvfiles import OldResults, complaint, native, read_results, result_key
 from dechbo.studies.opened import OpenStudy
 from dechbo.studies.outcome import Outcome
 from dechbo.studies.rows import evaluated
@@ -23,21 +25,33 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def take_over(study: OpenStudy, path: Path, *, value: str | None, skip_bad: bool) -> Iterator[str]:
-    """Add the results of a CSV file that are not there yet, all or none of them; what was done, line by line."""
-    results = read_results(path, study.file.space, value=value)
+def old_results(path: Path, space: Space, *, value: str | None, skip_bad: bool) -> OldResults:
+    """The results of a CSV file; an error if some are bad and that is not allowed."""
+    results = read_results(path, space, value=value)
     if results.bad and not skip_bad:
         raise DataError(complaint(results.bad))
-    there = {
+    return results
+
+
+def take_over(study: OpenStudy, results: OldResults) -> Iterator[str]:
+    """Add the results that are not there yet; what was done, line by line."""
+    there = Counter(
         result_key(trial.params, trial.value if trial.state.name == "COMPLETE" else None, _limits(trial))
         for trial in evaluated(study.trials)
-    }
-    new = [old for old in results.good if old.key not in there]
+    )
+    new = []
+    for old in results.good:
+        if there[old.key]:
+            there[old.key] -= 1  # a result that was repeated is there as often
+        else:
+            new.append(old)
     for old in new:
         study.add(old.params, old.outcome)
     yield f"{words.count(len(new), 'result')} imported into study {study.file.name!r} ({shown(study.url)})"
     if len(new) < len(results.good):
         yield f"{words.count(len(results.good) - len(new), 'row')} passed over: there already"
+    if results.repeated:
+        yield f"{words.count(results.repeated, 'row')} passed over: the same as one before"
     if results.unfinished:
         yield f"{words.count(results.unfinished, 'row')} passed over: trials without a result"
     if results.ignored:
@@ -61,6 +75,19 @@ def fixed_of(study: OpenStudy, given: Sequence[str]) -> dict[str, Any] | None:
         except ParameterError as error:
             raise ParameterError(f"--fix {text}: {error}") from None
     return fixed or None
+
+
+def ask_for(study: OpenStudy, n: int, fixed: Mapping[str, Any] | None) -> list[FrozenTrial]:
+    """At most ``n`` experiments to make: fewer if no more are left, and an error if none is."""
+    asked: list[FrozenTrial] = []
+    try:
+        while len(asked) < n:
+            asked.append(study.ask(fixed=fixed))
+    except SpaceExhausted:
+        if not asked:
+            where = "with these values of --fix" if fixed else "of this study"
+            raise StudyError(f"no experiment is left: all points {where} are evaluated or asked for") from None
+    return asked
 
 
 def show_asked(
@@ -92,7 +119,7 @@ def told(study: OpenStudy, number: int, value: float | None, constraints: Sequen
     if failed == (value is not None):
         raise OptionError("tell a VALUE, or --failed if the experiment gave none")
     trial = next((trial for trial in study.trials if trial.number == number), None)
-    if trial is not None and trial.state.name == "RUNNING" and OWNER in trial.system_attrs:
+    if trial is not None and trial.state.name == "RUNNING" and trial.system_attrs.get(OWNER):
         raise StudyError(f"trial {number} is evaluated by a process (dechbo optimize): it is told there")
     if value is not None and not math.isfinite(value):
         value, failed = None, True
@@ -113,7 +140,7 @@ def _pair(option: str, text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name.strip() or not value.strip():
         raise OptionError(f"{option} takes NAME=VALUE, got {text!r}")
-    return name.strip(), value.strip()
+    return name.strip(), value
 
 
 def _number(text: str) -> float:

@@ -9,21 +9,19 @@ from typing import Any
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.storages import BaseStorage
-from optuna.storages._heartbeat import BaseHeartbeat
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from dechbo.errors import OptionError, ParameterError, StudyError
 from dechbo.integrations.optuna import OWNER, DecHBOSampler, distributions_of
-from dechbo.integrations.optuna.trials import FIXED, constraints_of, died, retried_numbers
+from dechbo.integrations.optuna.trials import FIXED, RETRIES, constraints_of, died, retried_numbers
 from dechbo.optimizer import Optimizer
 from dechbo.records import AskInfo
-from dechbo.studies.identity import settled
+from dechbo.studies.database import database_of
+from dechbo.studies.identity import opened_study
 from dechbo.studies.locks import exclusive
 from dechbo.studies.outcome import Outcome, shortened_error
 from dechbo.studies.recovery import recover_all
-from dechbo.studies.storage import GRACE_SECONDS, HEARTBEAT_SECONDS, absolute, checked, make_storage, reported, shown
+from dechbo.studies.storage import GRACE_SECONDS, HEARTBEAT_SECONDS, absolute, checked, reported, shown
 from dechbo.studies.studyfile import StudyFile
 
 IMPORTED = "dechbo:imported"  # system attribute: an old result, told and not evaluated by this study
@@ -35,11 +33,16 @@ Found = tuple[FrozenTrial, AskInfo | None]  # a trial, and how its parameters we
 def _ignore() -> None: ...
 
 
+def _never() -> bool:
+    return False
+
+
 class OpenStudy:
     """The study of a file, opened in its storage; created there if it is new, unless ``create`` is False.
 
     ``storage``, ``trials`` and ``seed`` stand in for those of the file. A relative SQLite path is taken from the file's
-    folder where the file names it, from the current folder where ``storage`` does.
+    folder where the file names it, from the current folder where ``storage`` does. A study that is there already and
+    ``readonly`` is only looked at: nothing is written, no lock taken, no file of ours made (SQLite may leave its own).
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class OpenStudy:
         trials: int | None = None,
         seed: int | None = None,
         create: bool = True,
+        readonly: bool = False,
         interval: int = HEARTBEAT_SECONDS,
         grace: int = GRACE_SECONDS,
     ) -> None:
@@ -61,12 +65,15 @@ class OpenStudy:
         self.url = file.storage if storage is None else absolute(storage, Path.cwd())
         self._address = checked(self.url)
         place = Path(str(self._address.database))
+        create = create and not readonly
         if not create and self._address.get_backend_name() == "sqlite" and not place.exists():
             raise StudyError(f"there is no study {file.name!r} yet: {shown(self.url)} does not exist")
-        opened = make_storage(self.url, interval=interval, grace=grace)
-        with reported(self.url), self._alone():
-            self.study = self._open(opened, create)
-            self.seed = settled(self.study, file, seed, shown(self.url))
+        with reported(self.url):
+            opened = opened_study(
+                file, self.url, seed, self._alone, create=create, readonly=readonly, interval=interval, grace=grace
+            )
+        self.study, self.seed = opened.study, opened.seed
+        self.objective_changed = opened.objective_changed  # a warning: the study has results of another objective
         self._distributions = distributions_of(file.space)
         self.sampler = self._sampler()
         self.study.sampler = self.sampler
@@ -139,21 +146,6 @@ class OpenStudy:
         """Hold the lock of this study."""
         return exclusive(self._address, f"study {self.file.name}")
 
-    def _open(self, storage: BaseStorage, create: bool) -> optuna.Study:
-        verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        try:
-            if not create:
-                return optuna.load_study(storage=storage, study_name=self.file.name)
-            direction = StudyDirection[self.file.direction.upper()]
-            return optuna.create_study(
-                storage=storage, study_name=self.file.name, direction=direction, load_if_exists=True
-            )
-        except KeyError:
-            raise StudyError(f"there is no study {self.file.name!r} in {shown(self.url)} yet") from None
-        finally:
-            optuna.logging.set_verbosity(verbosity)
-
     def _sampler(self) -> DecHBOSampler:
         options = dict(self.file.options)
         graph = options.pop("graph", None)
@@ -173,47 +165,61 @@ class OpenStudy:
         return self.target - len(_evaluated(trials)) - sum(not died(trial, retried) for trial in owned)
 
     def _next(
-        self, owner: str | None, fixed: Mapping[str, Any] | None = None, asking: Callable[[], None] = _ignore
+        self,
+        owner: str | None,
+        fixed: Mapping[str, Any] | None = None,
+        asking: Callable[[], None] = _ignore,
+        stopped: Callable[[], bool] = _never,
     ) -> Found | None:
-        """The next trial: one that waits, or a new one; None if a waiting one turned out to be impossible."""
+        """The next trial: one that waits, or a new one; None if a waiting one is impossible, or ``stopped`` by now."""
         if fixed is None:
             waiting = next((trial for trial in self.trials if trial.state == TrialState.WAITING), None)
             if waiting is not None:
-                return self._claim(waiting, owner, asking)
+                return self._claim(waiting, owner, asking, stopped)
         asking()
         params = self.sampler.suggest(self.study, fixed=fixed)
+        if stopped():  # nothing is stored: the same parameters come again
+            return None
         attributes = {} if owner is None else {OWNER: owner}
         return self._create(params, TrialState.RUNNING, attributes), self.sampler.info
 
-    def _claim(self, trial: FrozenTrial, owner: str | None, asking: Callable[[], None]) -> Found | None:
+    def _claim(
+        self, trial: FrozenTrial, owner: str | None, asking: Callable[[], None], stopped: Callable[[], bool]
+    ) -> Found | None:
         """Take a trial that waits: fill in what it lacks, write down who has it, and only then set it running."""
-        storage, info = self.study._storage, None
-        missing = [name for name in self.file.space.names if name not in trial.params]
+        storage, number = self.study._storage, trial._trial_id
         try:
-            if missing:
-                params, info = self._completed(trial, asking)
-                for name in missing:
-                    distribution = self._distributions[name]
-                    internal = distribution.to_internal_repr(params[name])
-                    storage.set_trial_param(trial._trial_id, name, internal, distribution)
-            if owner is not None or OWNER in trial.system_attrs:  # of a process that died before it set it running
-                storage.set_trial_system_attr(trial._trial_id, OWNER, owner or "")
-            if owner is not None and isinstance(storage, BaseHeartbeat):
-                storage.record_heartbeat(trial._trial_id)
-            if not storage.set_trial_state_values(trial._trial_id, state=TrialState.RUNNING):
+            params, info = self._completed(trial, asking)
+            if stopped():
+                return None
+            for name in [name for name in self.file.space.names if name not in trial.params]:
+                distribution = self._distributions[name]
+                storage.set_trial_param(number, name, distribution.to_internal_repr(params[name]), distribution)
+            if owner is None:  # of a process that died before it set it running, something may be left
+                database_of(self.study).disown(number)
+            else:
+                storage.set_trial_system_attr(number, OWNER, owner)
+                database_of(self.study).record_heartbeat(number)
+            if not storage.set_trial_state_values(number, state=TrialState.RUNNING):
                 return None
         except ParameterError as error:  # enqueued outside of the space
-            self._tell(trial._trial_id, Outcome.failure(f"this trial was enqueued with impossible parameters: {error}"))
+            self._tell(number, Outcome.failure(f"this trial was enqueued with impossible parameters: {error}"))
             return None
         except UpdateFinishedTrialError:
             return None
-        return self._trial(trial._trial_id), info
+        return self._trial(number), info
 
     def _completed(self, trial: FrozenTrial, asking: Callable[[], None]) -> tuple[Mapping[str, Any], AskInfo | None]:
-        """All parameters of a trial that was enqueued with some of them."""
+        """All parameters of a trial that was enqueued with some of them, or all."""
+        space = self.file.space
         given = dict(trial.system_attrs.get(FIXED) or {})
-        if set(given) >= set(self.file.space.names):
-            return self.file.space.decode(self.file.space.encode(given)), None
+        if set(trial.params) >= set(space.names):
+            given = {name: trial.params[name] for name in space.names}
+        if set(given) >= set(space.names):
+            point = space.encode(given)
+            if RETRIES not in trial.system_attrs and not space.allows(point):
+                raise ParameterError(f"{given} breaks {' and '.join(repr(str(line)) for line in space.constraints)}")
+            return space.decode(point), None
         asking()
         params = self.sampler.suggest(self.study, fixed=given)
         if any(params[name] != value for name, value in trial.params.items() if name in params):

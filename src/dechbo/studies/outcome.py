@@ -12,6 +12,7 @@ from typing import Any
 from dechbo.errors import StudyError
 
 MOST_TEXT = 2000  # characters of a traceback that are kept
+MOST_SHOWN = 4000  # characters of one that are passed on
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Outcome:
 
     @classmethod
     def failure(cls, error: str, seconds: float = 0.0) -> Outcome:
-        """An evaluation that gave no value."""
-        return cls(None, {}, error, seconds)
+        """An evaluation that gave no value; of a long ``error`` the beginning and the end stay."""
+        return cls(None, {}, shortened_error(error, MOST_SHOWN), seconds)
 
     @classmethod
     def of_exception(cls, error: BaseException, *, hidden: int = 0) -> Outcome:

@@ -41,6 +41,7 @@ def run_command(
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL character in an argument
             return Outcome.failure(f"the command {arguments[0]!r} cannot be started: {error}")
+        code: int | None = None
         try:
             if started is not None:
                 started(process.pid)
@@ -48,7 +49,6 @@ def run_command(
         except subprocess.TimeoutExpired:
             kill_group(process.pid)
             process.wait()
-            return Outcome.failure(f"stopped after {timeout:g} s (timeout){_ending(_tail(errors))}")
         except BaseException:
             kill_group(process.pid)
             process.wait()
@@ -56,6 +56,8 @@ def run_command(
         text, complaint = _tail(output), _tail(errors)
     sys.stdout.write(text)
     sys.stderr.write(complaint)
+    if code is None:
+        return Outcome.failure(f"stopped after {timeout:g} s (timeout){_ending(complaint or text)}")
     if code != 0:
         return Outcome.failure(f"the command {_reason(code)}{_ending(complaint or text)}")
     return Outcome.of_output(text)

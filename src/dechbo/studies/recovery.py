@@ -7,11 +7,10 @@ import threading
 from collections.abc import Iterable
 
 import optuna
-from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages._heartbeat import BaseHeartbeat
-from optuna.trial import TrialState
 
-from dechbo.integrations.optuna import DIED, recover, retry_stale
+from dechbo.integrations.optuna import recover, retry_stale
+from dechbo.studies.database import database_of
 
 
 def recover_all(study: optuna.Study, own: Iterable[int] = ()) -> list[int]:
@@ -32,14 +31,9 @@ def recover_all(study: optuna.Study, own: Iterable[int] = ()) -> list[int]:
 
 def abandon(study: optuna.Study, trial_id: int) -> bool:
     """Mark a running trial as died and queue it again; False if it finished after all."""
-    storage = study._storage
-    try:
-        storage.set_trial_system_attr(trial_id, DIED, True)  # first: from now on it is no evaluation
-        if not storage.set_trial_state_values(trial_id, state=TrialState.FAIL):
-            return False
-    except UpdateFinishedTrialError:
+    if not database_of(study).give_up(trial_id):
         return False
-    retry_stale(study, storage.get_trial(trial_id))
+    retry_stale(study, study._storage.get_trial(trial_id))
     return True
 
 

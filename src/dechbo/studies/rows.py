@@ -46,6 +46,28 @@ def rows_of(trials: Sequence[FrozenTrial], names: Sequence[str]) -> list[Row]:
     return [_row(trial, names, retried) for trial in trials]
 
 
+@dataclass(frozen=True)
+class Standing:
+    """How far a study has come, whichever process evaluated its trials."""
+
+    finished: int = 0  # without old results
+    failed: int = 0
+    best: tuple[int, float] | None = None  # number and value
+    values: tuple[float | None, ...] = ()  # of all results by number; None where it is not feasible
+
+
+def standing(trials: Sequence[FrozenTrial], direction: str) -> Standing:
+    """What the trials of a study amount to."""
+    results = evaluated(trials)
+    own = [trial for trial in results if IMPORTED not in trial.system_attrs]
+    values = [trial.value if feasible(trial) else None for trial in results]
+    sign = -1.0 if direction == "maximize" else 1.0
+    good = [(trial.number, value) for trial, value in zip(results, values, strict=True) if value is not None]
+    best = min(good, key=lambda found: sign * found[1], default=None)
+    failed = sum(trial.state == TrialState.FAIL for trial in own)
+    return Standing(len(own), failed, best, tuple(values))
+
+
 def _row(trial: FrozenTrial, names: Sequence[str], retried: set[int]) -> Row:
     complete = trial.state == TrialState.COMPLETE
     error = trial.user_attrs.get("error")
@@ -66,7 +88,7 @@ def _state(trial: FrozenTrial, retried: set[int]) -> str:
         return "died"
     if IMPORTED in trial.system_attrs and trial.state == TrialState.COMPLETE:
         return "imported"
-    if trial.state == TrialState.RUNNING and OWNER not in trial.system_attrs:
+    if trial.state == TrialState.RUNNING and not trial.system_attrs.get(OWNER):
         return "asked"
     return NAMES[trial.state]
 

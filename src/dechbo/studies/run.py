@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dechbo.errors import SpaceExhausted, StudyError
+from dechbo.errors import Hopeless, SpaceExhausted
 from dechbo.integrations.optuna import this_process
 from dechbo.records import AskInfo
 from dechbo.studies.opened import OpenStudy
@@ -72,13 +72,18 @@ class StudyRun(OpenStudy):
         deadline = None if timeout is None else time.monotonic() + timeout
         running: dict[int, _Trial] = {}
         failures, ending = 0, False
+
+        def over() -> bool:
+            nonlocal ending
+            ending = ending or stop() or (deadline is not None and time.monotonic() >= deadline)
+            return ending
+
         self.exhausted = None
         with reported(self.url), Heartbeats(self.study) as beats:
             try:
                 while True:
-                    ending = ending or stop() or (deadline is not None and time.monotonic() >= deadline)
-                    room = not ending and len(running) < workers.capacity
-                    begun = room and self._begin(workers, running, beats, on_event)
+                    room = not over() and len(running) < workers.capacity
+                    begun = room and self._begin(workers, running, beats, on_event, over)
                     if not running and (ending or self._done()):
                         return
                     if not running and not begun:
@@ -88,7 +93,7 @@ class StudyRun(OpenStudy):
                         self._finish(running.pop(number), outcome, beats, on_event)
                         failures += outcome.failed
                         if failures >= HOPELESS and not keep_going and self.failed == self.finished:
-                            raise StudyError(
+                            raise Hopeless(
                                 f"the first {failures} evaluations of this run all failed, as all before; the last "
                                 f"one:\n{outcome.error}"
                             )
@@ -97,7 +102,12 @@ class StudyRun(OpenStudy):
                     abandon(self.study, trial.trial_id)
 
     def _begin(
-        self, workers: Workers, running: dict[int, _Trial], beats: Heartbeats, on_event: Callable[[Event], None]
+        self,
+        workers: Workers,
+        running: dict[int, _Trial],
+        beats: Heartbeats,
+        on_event: Callable[[Event], None],
+        over: Callable[[], bool],
     ) -> bool:
         """Begin one more trial if there is room for one; whether there was."""
         with self._alone():
@@ -106,7 +116,7 @@ class StudyRun(OpenStudy):
             if self._room() <= 0:
                 return False
             try:
-                found = self._next(this_process(), None, lambda: on_event(Event("asking")))
+                found = self._next(this_process(), None, lambda: on_event(Event("asking")), over)
             except SpaceExhausted as error:
                 self.exhausted = error
                 return False

@@ -13,9 +13,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dechbo.errors import StudyError
+from dechbo.errors import Hopeless, StudyError
 from dechbo.studies import summary, words
 from dechbo.studies.display import Board, finishing
+from dechbo.studies.rows import Standing, standing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,6 +106,8 @@ def optimize(wish: Wish, console: Console) -> int:
             "that are made elsewhere"
         )
     run = StudyRun(file, storage=wish.storage, trials=wish.trials, seed=wish.seed)
+    if run.objective_changed:
+        console.print(run.objective_changed, style="yellow", markup=False, highlight=False, soft_wrap=True)
     if run.finished >= run.target:
         more = run.target + max(10, run.target // 2)
         console.print(f"all {run.target} trials are done; --trials {more} goes on", style="bold")
@@ -121,12 +124,13 @@ class Session:
         self._live = sys.stdout.isatty() and not console.is_dumb_terminal
         self._board = _board(run)
         self._seen: set[tuple[str, str]] = set()
-        self._already = run.finished
+        self._already = self._board.standing.finished
+        self._made = 0  # trials that this process finished; others may work on the study too
 
     def run(self) -> int:
         """Evaluate until the end, say what came out; the exit code."""
         began, stop = time.monotonic(), Stop(self._interrupted)
-        failure: StudyError | None = None
+        failure: Hopeless | None = None
         self._begin()
         with stop.listening():
             try:
@@ -144,9 +148,7 @@ class Session:
                     workers.close(kill=True)
             except KeyboardInterrupt:
                 pass
-            except StudyError as error:
-                if not self._hopeless():
-                    raise
+            except Hopeless as error:
                 failure = error
         return self._end(time.monotonic() - began, stop.code, failure)
 
@@ -188,12 +190,14 @@ class Session:
             self._say(finishing(len(self._board.running)))
 
     def _on_event(self, event: Event) -> None:
-        self._board.take(event)
+        changed = event.kind in ("started", "finished", "failed")
+        self._board.take(event, _standing(self._run) if changed else None)
         if event.kind == "recovered":
             self._say(f"trial {event.number} died with its process: it is evaluated again")
         elif event.kind == "started" and event.info is not None and event.info.graph is not None:
             self._board.interactions = interactions_so_far(self._run)
         elif event.kind in ("finished", "failed"):
+            self._made += 1
             if not self._live:
                 self._say(self._board.line(event))
             if event.kind == "failed":
@@ -209,19 +213,16 @@ class Session:
         self._seen.add(kind)
         self._say(f"trial {event.number} failed:\n{error}\n(more of this kind are counted, not shown)")
 
-    def _hopeless(self) -> bool:
-        return self._run.finished > 0 and self._run.failed == self._run.finished
-
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def _end(self, seconds: float, code: int | None, failure: StudyError | None) -> int:
-        made = self._run.finished - self._already
-        done = self._run.finished >= self._run.target
+    def _end(self, seconds: float, code: int | None, failure: Hopeless | None) -> int:
+        made, finished = self._made, self._run.finished
+        done = finished >= self._run.target
         if failure is not None:
             self._say(f"\nstopped: {failure}\n--keep-going does not stop for this")
         elif self._run.exhausted is not None and not done:
-            self._say(f"\nall points of the space are evaluated: {self._run.finished} trials")
+            self._say(f"\nall points of the space are evaluated: {words.count(finished, 'trial')}")
         elif code is None and not done:
             self._say(f"\nthe {words.duration(self._wish.timeout or 0)} of --timeout are over")
         elif code is not None and not done:
@@ -246,18 +247,17 @@ def interactions_so_far(run: StudyRun) -> Any:
     return learned_graph(run.study) or ()
 
 
-def _board(run: StudyRun) -> Board:
-    from dechbo.studies.rows import evaluated, feasible
+def _standing(run: StudyRun) -> Standing:
+    """How far the study is, from one look at its trials."""
+    return standing(run.trials, run.file.direction)
 
-    best = run.best
+
+def _board(run: StudyRun) -> Board:
     return Board(
         run.file.name,
         direction=run.file.direction,
         target=run.target,
         dim=run.file.space.dim,
-        values=[trial.value if feasible(trial) else None for trial in evaluated(run.trials)],
-        best=None if best is None or best.value is None else (best.number, best.value),
-        finished=run.finished,
-        failed=run.failed,
+        standing=_standing(run),
         interactions=interactions_so_far(run),
     )

@@ -10,7 +10,7 @@ OBJECTIVE = "train.py"
 STUDY = """# A study for dechbo. It runs as it is:  dechbo optimize {file}
 # All fields: docs/studies.md
 
-name: {name}                # trials are kept under this name
+name: {name}                # trials are kept under this name: take a new one when you change what is evaluated
 direction: minimize         # or maximize
 
 # What may be changed. Names are yours.

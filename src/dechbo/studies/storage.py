@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,18 @@ _SECRET = re.compile(r"passw|pwd|passphrase|secret|token|key$|auth", re.IGNORECA
 
 
 def make_storage(
-    url: str, *, heartbeat: bool = True, interval: int = HEARTBEAT_SECONDS, grace: int = GRACE_SECONDS
+    url: str,
+    *,
+    heartbeat: bool = True,
+    interval: int = HEARTBEAT_SECONDS,
+    grace: int = GRACE_SECONDS,
+    existing: bool = False,
+    readonly: bool = False,
 ) -> BaseStorage:
     """The storage of an Optuna study at ``url``: "sqlite:///path.db", "postgresql://user@host/database" or another.
 
     With ``heartbeat`` a running trial that gave no sign of life for ``grace`` seconds (one is due every ``interval``)
-    counts as dead and is evaluated again.
+    counts as dead and is evaluated again. ``existing`` creates no tables, and ``readonly`` writes nothing at all.
     """
     from optuna.exceptions import ExperimentalWarning
 
@@ -46,11 +52,14 @@ def make_storage(
         "heartbeat_stale_trial_callback": retry,
     }
     text = address.render_as_string(hide_password=False)
+    looking = existing or readonly
     # two processes that create the same tables at once would both fail
-    with reported(url, "cannot be opened"), exclusive(address, "tables"), warnings.catch_warnings():
+    alone = nullcontext() if looking else exclusive(address, "tables")
+    with reported(url, "cannot be opened"), alone, warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         # Optuna fills fields of the text, so that braces of a password are doubled
-        return Database(text.replace("{", "{{").replace("}", "}}"), **(beats if heartbeat else {}))
+        doubled = text.replace("{", "{{").replace("}", "}}")
+        return Database(doubled, existing=looking, readonly=readonly, **(beats if heartbeat and not readonly else {}))
 
 
 @contextmanager

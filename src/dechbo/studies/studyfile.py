@@ -102,11 +102,26 @@ def _parameter(given: Field) -> Parameter:
             choices = fields["choices"].items()
             if not choices:
                 raise fields["choices"].error("expected at least one choice, got none")
-            return Categorical([_choice(choice) for choice in choices])
+            return Categorical(_choices(choices))
         given.known(["type", "low", "high"], ["log", "step"])
         return _numeric(kind, fields)
     except SpaceError as error:
         raise given.error(str(error)) from None
+
+
+def _choices(given: list[Field]) -> list[Any]:
+    values: list[Any] = []
+    for choice in given:
+        value = _choice(choice)
+        # Optuna compares choices as Python does, where 1 == 1.0 == True
+        same = next((i for i, other in enumerate(values) if other == value and type(other) is not type(value)), None)
+        if same is not None:
+            raise choice.error(
+                f"{given[same].node.value} and {choice.node.value} cannot be told apart in the storage; "
+                "write one as a text (in quotes)"
+            )
+        values.append(value)
+    return values
 
 
 def _choice(given: Field) -> Any:

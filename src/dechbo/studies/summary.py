@@ -24,8 +24,8 @@ NO_MATPLOTLIB = "no picture: it needs matplotlib; `pip install matplotlib`, then
 
 def ending(study: OpenStudy, wish: Wish, console: Console, *, next_target: int | None, brief: bool = False) -> None:
     """The end of ``dechbo optimize``: what was found, where it is, how to go on."""
-    rows = rows_of(study.trials, study.file.space.names)
-    best = next((row for row in rows if study.best is not None and row.number == study.best.number), None)
+    found = study.best
+    best = None if found is None else rows_of([found], study.file.space.names)[0]
     if best is None:
         _print(console, "no trial succeeded yet: nothing to show")
     else:
@@ -81,23 +81,28 @@ def given_factors(study: OpenStudy) -> str | None:
     return None
 
 
-def trials_table(rows: Sequence[Row], best: int | None, console: Console) -> None:
-    """Trials as a table, the best one marked."""
+def trials_table(rows: Sequence[Row], best: int | None, console: Console, *, params: Sequence[str] = ()) -> None:
+    """Trials as a table, the best one marked, with a column for each parameter of ``params``."""
     from rich.table import Table
 
     limited = any(row.constraints for row in rows)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    columns = ["trial", "state", "value", *(["feasible"] if limited else []), "time", ""]
+    columns = ["trial", "state", "value", *(["feasible"] if limited else [])]
     for name in columns:
-        table.add_column(name, justify="right" if name in ("trial", "time") else "left", no_wrap=name != "")
+        table.add_column(name, justify="right" if name == "trial" else "left", no_wrap=True)
+    for name in params:
+        table.add_column(_text(name), overflow="fold")
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("")
     for row in rows:
         style = "bold green" if row.number == best else {"failed": "red", "died": "dim"}.get(row.state, "")
         verdict = "" if row.feasible is None else ("yes" if row.feasible else "no")
         took = "" if row.seconds is None else words.duration(row.seconds)
         note = row.error or ("best" if row.number == best else "")
         value = "" if row.value is None else words.number(row.value)
-        cells = [str(row.number), row.state, value, *([verdict] if limited else []), took]
-        table.add_row(*cells, _text(note), style=style)
+        cells = [str(row.number), row.state, value, *([verdict] if limited else [])]
+        chosen = [_text(words.setting(row.params[name]) if name in row.params else "") for name in params]
+        table.add_row(*cells, *chosen, took, _text(note), style=style)
     console.print(table)
 
 

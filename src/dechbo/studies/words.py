@@ -15,6 +15,7 @@ BARS = "▁▂▃▄▅▆▇█"
 FAINT = 0.1  # interactions less likely than this are not worth a line
 CERTAINTY = ((0.95, "almost surely"), (0.7, "probably"), (0.3, "perhaps"), (0.0, "possibly"))
 OUTPUT = "; its last output:"
+LONGEST = 200  # characters of an error that a line shows
 _FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 
 
@@ -124,7 +125,12 @@ def strongest(interactions: Sequence[Interaction], most: int | None = None) -> l
 
 
 def essence(error: str | None) -> str:
-    """The one line of an error that says most: the last of a traceback, the first of anything else."""
+    """The one line of an error that says most: the last of a traceback, the first of anything else; cut if long."""
+    line = _telling(error)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def _telling(error: str | None) -> str:
     lines = [line.strip() for line in (error or "").splitlines() if line.strip()]
     if not lines:
         return "no reason given"
@@ -136,8 +142,9 @@ def essence(error: str | None) -> str:
 def kind_of(error: str | None) -> tuple[str, str]:
     """Equal for errors of one kind: the same exception from the same line of code, whatever its numbers."""
     place = _FRAME.findall(error or "")
-    named = re.match(r"[\w.]+(?=:|$)", essence(error)) if place else None
-    return (":".join(place[-1]) if place else "", named.group() if named else re.sub(r"[\d.]+", "#", essence(error)))
+    line = _telling(error)  # whole: numbers of other lengths would cut it elsewhere
+    named = re.match(r"[\w.]+(?=:|$)", line) if place else None
+    return (":".join(place[-1]) if place else "", named.group() if named else re.sub(r"[\d.]+", "#", line))
 
 
 def as_yaml(params: Mapping[str, Any]) -> str:
