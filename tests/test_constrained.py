@@ -220,8 +220,11 @@ def test_an_ensembles_likelihood_is_one_function() -> None:
     members = [AdditiveGP(g, Hyperparameters([0.3, 0.4], np.ones(len(g.scopes)), 1e-3)) for g in graphs]
     likelihood = Likelihood([Limit(Ensemble(tuple(members), (0.4, 0.6)), data, np.empty((0, 2)), 0.2)])
     for point in rng.random((5, 2)):
-        value, _ = likelihood.value_and_gradient(point)
+        value, slope = likelihood.value_and_gradient(point)
         assert value == pytest.approx(float(likelihood.values(point[None])[0]), rel=1e-9)
+        step = 1e-5 * np.eye(2)
+        differences = (likelihood.values(point + step) - likelihood.values(point - step)) / 2e-5
+        np.testing.assert_allclose(slope, differences, rtol=1e-4, atol=1e-5)
 
 
 def test_a_model_that_can_have_tables_keeps_its_posterior() -> None:

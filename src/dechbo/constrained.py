@@ -23,7 +23,7 @@ from dechbo.acquisition import JointAcquisition, bound_tables
 from dechbo.ascent import MET, Smooth, climb, edges, within
 from dechbo.engine import Engine
 from dechbo.gp import Surrogate
-from dechbo.gp.ensemble import Posterior
+from dechbo.gp.ensemble import Posterior, members_of
 from dechbo.graph import FactorGraph, Scope
 from dechbo.model import Model
 from dechbo.observations import Observations
@@ -89,7 +89,7 @@ class Margin:
 class Likelihood:
     """log of the probability that all constraints hold, sum_c log Phi((mu_c - threshold) / sigma_c).
 
-    Of an ensemble, mu_c and sigma_c are the averages over its members, as in the joint bound.
+    Of an ensemble, sigma_c holds what its members disagree about, too: where they do, nothing is sure.
     """
 
     limits: Sequence[Limit]
@@ -98,25 +98,37 @@ class Likelihood:
         """At ``points`` (n, d)."""
         total = np.zeros(len(points))
         for limit in self.limits:
-            mean = JointAcquisition(limit.posterior, 0.0).values(points)
-            deviation = JointAcquisition(limit.posterior, 1.0).values(points) - mean
+            mean, deviation = limit.posterior.joint(points)
             total += log_ndtr((mean - limit.threshold) / np.maximum(deviation, MET))
         return total
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """At one point; mu and mu + sigma have gradients, and so their difference."""
+        """At one point."""
         total, slope = 0.0, np.zeros(len(point))
         for limit in self.limits:
-            mean, change = JointAcquisition(limit.posterior, 0.0).value_and_gradient(point)
-            upper, upper_change = JointAcquisition(limit.posterior, 1.0).value_and_gradient(point)
-            deviation = max(upper - mean, MET)
+            mean, change, deviation, deviation_change = _moments(limit.posterior, point)
             z = (mean - limit.threshold) / deviation
             share = float(log_ndtr(z))
             # phi / Phi in logarithms: both vanish where a constraint is far from holding
             rate = float(np.exp(np.clip(-0.5 * z * z - 0.5 * np.log(2 * np.pi) - share, -700, 700)))
             total += share
-            slope += rate * (change - z * (upper_change - change)) / deviation
+            slope += rate * (change - z * deviation_change) / deviation
         return total, slope
+
+
+def _moments(posterior: Posterior, point: Array) -> tuple[float, Array, float, Array]:
+    """mu and sigma at one point, each with its gradient; sigma^2 = sum_k w_k (sigma_k^2 + mu_k^2) - mu^2."""
+    mean, square = 0.0, 0.0
+    change, square_change = np.zeros(len(point)), np.zeros(len(point))
+    for weight, member in members_of(posterior):
+        mu, mu_change = JointAcquisition(member, 0.0).value_and_gradient(point)
+        upper, upper_change = JointAcquisition(member, 1.0).value_and_gradient(point)
+        sigma, sigma_change = upper - mu, upper_change - mu_change
+        mean, change = mean + weight * mu, change + weight * mu_change
+        square += weight * (sigma**2 + mu**2)
+        square_change += 2 * weight * (sigma * sigma_change + mu * mu_change)
+    deviation = max(math.sqrt(max(square - mean**2, 0.0)), MET)
+    return mean, change, deviation, (square_change - 2 * mean * change) / (2 * deviation)
 
 
 @dataclass(frozen=True, eq=False)
