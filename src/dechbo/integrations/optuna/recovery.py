@@ -31,7 +31,8 @@ def recover(study: Study, *, retry: bool = True, nobody_else: bool = False) -> l
     Trials of other hosts are left alone, unless ``nobody_else`` works on this study: then no trial is running. What a
     trial had when it died is tried again as far as it makes a whole: all its parameters, or what was enqueued. One that
     died while it was being asked for comes again by itself, as the next suggestion; one whose place a later trial has
-    taken does not come again.
+    taken does not come again. One that died before its owner was written down has no parameters and is left running:
+    nothing depends on it.
     """
     found = []
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
