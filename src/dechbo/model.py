@@ -115,7 +115,7 @@ class Recipe:
                 return replace(previous, gp=self._carried(previous.gp, index), data=data, refitted=False)
         scaling = Standardisation.of(values)
         data = raw.standardised_by(scaling)
-        level = None if self.noise is None else min(self.noise / scaling.scale / scaling.scale, 1e6)
+        level = self._level(scaling.scale)
         if previous is None:
             return self._cold(index, data, level, scaling)
         warm = self._warm(self._carried(previous.gp, index), data, level)
@@ -154,9 +154,9 @@ class Recipe:
         It has half of the weight where the evidence for it is decisive. Without weight to speak of it is left out.
         """
         d = self.space.dim
-        if not self.coupled or d <= self.max_factor_size or d > MOST_COUPLED:
+        if not self._may_couple:
             return additive, 0.0
-        whole = fit(FactorGraph(d, (tuple(range(d)),)), data, kernel=self.kernels, noise=noise)
+        whole = self._fitted(FactorGraph(d, (tuple(range(d)),)), data, noise, centred=False)
 
         # the small factors' graphs were weighed against each other before: here it is evidence against evidence, and
         # prediction against prediction of each value from the others, whichever says less for the one large factor
@@ -187,6 +187,33 @@ class Recipe:
         # where they have next to none, as they were among themselves
         shares = weights / total if total > 0 else np.full(len(small), 1 / len(small))
         return Ensemble(tuple(small), tuple(shares.tolist()))
+
+    def refitted(self, model: Model, data: Observations, scaling: Standardisation) -> AdditiveGP:
+        """A model of other values of the same evaluations, which ``scaling`` made of the model's: fitted from nothing.
+
+        On the first of its graphs, or with one factor over all variables where that is an option, whichever predicts
+        each value better from the others.
+        """
+        first = model.gp.members[0] if isinstance(model.gp, Ensemble) else model.gp
+        d, graph = self.space.dim, first.graph
+        noise = self._level(model.scaling.scale, scaling.scale)
+        small = self._fitted(graph, data, noise, first.domains is not None)
+        if self.graph != "learned" or not self._may_couple or graph.max_factor_size == d:
+            return small
+        whole = self._fitted(FactorGraph(d, (tuple(range(d)),)), data, noise, centred=False)
+        return max(small, whole, key=lambda gp: gp.log_predictive(data))
+
+    def _level(self, *scales: float) -> float | None:
+        """The noise variance that the user gave, in units of the product of ``scales``; None if there is none."""
+        level = self.noise
+        for scale in scales:  # divided twice: a square may leave the range of doubles
+            level = None if level is None else level / scale / scale
+        return None if level is None else min(level, 1e6)
+
+    @property
+    def _may_couple(self) -> bool:
+        """Whether one factor over all variables is an option beside the small ones."""
+        return self.coupled and self.max_factor_size < self.space.dim <= MOST_COUPLED
 
     def _carried(self, gp: Surrogate, index: int) -> Surrogate:
         """The same model, or where forests are random its hyperparameters on the forest of ask ``index``."""

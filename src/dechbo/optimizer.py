@@ -100,7 +100,8 @@ class Optimizer:
         "factors": the maximiser of the sum of the factors' bounds, with its certificate. "joint": the best by the bound
         of the whole function, which knows more and certifies nothing.
     look_elsewhere
-        Whether to leave a local optimum once the model knows that nothing is left to gain there.
+        Whether to leave a local optimum once the model knows that nothing is left to gain there, or once nothing better
+        has come for a while.
     maximizer
         ``MaxSum()`` or ``Exact()``.
     engine
@@ -272,6 +273,7 @@ class Optimizer:
             recurring=self._models.recurs(model, index),
             look_elsewhere=self.look_elsewhere and self.beta not in GUARANTEED,
             joint=self.choose == "joint" and self.beta not in GUARANTEED,
+            refit=partial(self._recipe.refitted, model),
             failures=np.array(history.failures).reshape(-1, self.space.dim),
         )
         if model.constraints:

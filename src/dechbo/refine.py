@@ -22,6 +22,7 @@ from dechbo.acquisition import AverageAcquisition
 from dechbo.ascent import ascend
 from dechbo.engine import Engine
 from dechbo.errors import OptionError, SpaceExhausted
+from dechbo.freshlook import FreshLook, Refit
 from dechbo.gp import AdditiveGP, Ensemble, Surrogate
 from dechbo.gp.ensemble import Posterior
 from dechbo.graph import FactorGraph
@@ -94,6 +95,7 @@ class Search:
     look_elsewhere: bool = True  # whether to leave a point of which the model knows that it is no better
     champions: Array | None = None  # (n, d), the best points known; None: by the model
     joint: bool = False  # whether the joint bound chooses, or the sum of the factors' bounds with its certificate
+    refit: Refit | None = None  # how a model is fitted anew, where fresh looks are wished
     failures: Array | None = None  # (n, d), where evaluations failed: as well as known, but nothing is awaited there
 
     def run(self, engine: Engine) -> Suggestion:
@@ -101,11 +103,7 @@ class Search:
         if self.gridded is None:
             return self._off_grid(None)
         on_grid = self._on_grid(engine, self.gridded)
-        if self.joint or self.gridded is not self.gp:
-            return self._off_grid(on_grid)
-        if self.look_elsewhere and self.scout.promise(on_grid.point[None])[0] < WORTHWHILE:
-            return self._elsewhere(on_grid)
-        return on_grid
+        return self._off_grid(on_grid) if self.joint or self.gridded is not self.gp else self._or_elsewhere(on_grid)
 
     def _on_grid(self, engine: Engine, gp: Surrogate) -> Suggestion:
         """Base grid, zooms, polish; then the best point that is not taken."""
@@ -154,13 +152,19 @@ class Search:
         found = self.scout.best(known)
         if found is None:  # a finite space, nearly all taken
             return self.rescored(on_grid, self.best_untaken(self.incumbent)[1], "joint bound")
-        chosen = self.rescored(on_grid, found[1], "joint bound")
-        if self.look_elsewhere and self.scout.promise(chosen.point[None])[0] < WORTHWHILE:
-            return self._elsewhere(chosen)
-        return chosen
+        return self._or_elsewhere(self.rescored(on_grid, found[1], "joint bound"))
 
-    def _elsewhere(self, chosen: Suggestion) -> Suggestion:
-        """A local optimum is exhausted: the joint bound says where else to look."""
+    def _or_elsewhere(self, chosen: Suggestion) -> Suggestion:
+        """The point chosen, unless a fresh look is due, or it can gain nothing: then the joint bound says where to."""
+        if not self.look_elsewhere:
+            return chosen
+        if self.refit is not None and not self.fixed:
+            look = FreshLook(self.scout, self.known, self.narrowing, self.refit)
+            point = look.point() if look.is_due else None
+            if point is not None:
+                return self.rescored(chosen, point, "elsewhere")
+        if self.scout.promise(chosen.point[None])[0] >= WORTHWHILE:
+            return chosen
         return self.rescored(chosen, self.scout.elsewhere(chosen.point), "elsewhere")
 
     def rescored(self, on_grid: Suggestion | None, point: Array, source: str) -> Suggestion:

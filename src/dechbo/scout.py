@@ -113,16 +113,13 @@ class Scout:
 
     @cached_property
     def _champions(self) -> Array:
-        """The observed points with the best posterior means, K alpha = y - noise alpha; the best first.
+        """The observed points with the best posterior means; the best first.
 
         Of those that could be suggested but for being known; if there are none, the incumbent moved there.
         """
         if self.champions is not None:
             return self.champions
-        means = np.zeros(len(self.data))
-        for weight, member in members_of(self.posterior):
-            noise = member.gp.hyperparameters.noise + self.data.noise + member.jitter
-            means += weight * (self.data.y - noise * member.alpha[: len(self.data)])
+        means = smoothed(self.posterior, self.data)
         held = self._within_reach(self.data.X)
         if not held.any():
             return self.incumbent[None]
@@ -174,6 +171,15 @@ class Scout:
                 fresh[:, i] = values[np.abs(values - fresh[:, i, None]).argmin(axis=1)]
         answer: Array = np.where(changed, fresh, centre)
         return answer
+
+
+def smoothed(posterior: Posterior, data: Observations) -> Array:
+    """The posterior means where observed, K alpha = y - noise alpha, (n,)."""
+    means = np.zeros(len(data))
+    for weight, member in members_of(posterior):
+        noise = member.gp.hyperparameters.noise + data.noise + member.jitter
+        means += weight * (data.y - noise * member.alpha[: len(data)])
+    return means
 
 
 def _gain(posterior: Posterior, points: Array, base: Array) -> Array:

@@ -1,0 +1,206 @@
+"""A fresh look: when it is due, and where it leads."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from dechbo import Categorical, FactorGraph, Float, Optimizer, Space
+from dechbo.freshlook import DESIGN, GAIN, PATIENCE, FreshLook, evaluations_in_vain, share_of_looks
+from dechbo.gp import AdditiveGP, Hyperparameters, fit
+from dechbo.observations import Observations, Standardisation
+from dechbo.refine import Search
+
+PLANE = Space({"a": Float(0, 1), "b": Float(0, 1)})
+WHOLE = FactorGraph(2, ((0, 1),))
+NARROW, WIDE = np.array([0.2, 0.2]), np.array([0.75, 0.7])
+values_told = arrays(np.float64, st.integers(1, 40), elements=st.integers(-50, 50).map(float))
+
+
+def hill(X: np.ndarray, centre: np.ndarray, width: float) -> np.ndarray:
+    return np.exp(-((X - centre) ** 2).sum(axis=-1) / width**2)
+
+
+def two_hills(X: np.ndarray) -> np.ndarray:
+    """The narrow one is well known below; the wide one is far higher."""
+    return hill(X, NARROW, 0.08) + 3 * hill(X, WIDE, 0.25)
+
+
+def look(values, X: np.ndarray, *, space: Space = PLANE, kernel="matern52", **changes) -> FreshLook:
+    """A look at ``values`` by a model as narrow as the hill that it knows."""
+    data, _ = Observations(X, values(X)).standardised()
+    theta = Hyperparameters(np.full(space.dim, 0.08), [1.0], 1e-6)
+    gp = AdditiveGP(FactorGraph(space.dim, (tuple(range(space.dim)),)), theta, kernel=kernel)
+    settings = {"is_taken": lambda point: False, "pending": np.empty((0, space.dim)), "fixed": {}, **changes}
+    search = Search(space, gp, data, 2.0, incumbent=X[int(data.y.argmax())], **settings)
+    return FreshLook(search.scout, search.known, search.narrowing, refit)
+
+
+def refit(data: Observations, scaling: Standardisation) -> AdditiveGP:
+    assert scaling.scale > 0
+    kernels = ["matern52"] * min(data.dim, 2) + ["categorical"] * (data.dim - 2)
+    return fit(FactorGraph(data.dim, (tuple(range(data.dim)),)), data, kernel=kernels)
+
+
+def around_the_narrow_hill(seed: int) -> np.ndarray:
+    """Twelve points of the plane far from the wide hill's top, and thirty around the top of the narrow one."""
+    rng = np.random.default_rng(seed)
+    spread = np.array([x for x in rng.random((200, 2)) if np.linalg.norm(x - WIDE) > 0.35])[:12]
+    return np.vstack([spread, NARROW + 0.02 * rng.standard_normal((30, 2)), NARROW])
+
+
+# ------------------------------------------------------------------------------------------------ when
+
+
+@given(values_told)
+def test_what_is_in_vain_depends_on_no_unit(values):
+    assert evaluations_in_vain(values) == evaluations_in_vain(8 * values + 3)
+    assert 0 <= evaluations_in_vain(values) <= max(0, len(values) - DESIGN)
+
+
+@given(values_told, st.integers(0, 30))
+def test_every_worse_value_is_in_vain_and_a_better_one_ends_it(values, more):
+    worse = np.append(values, np.full(more, values.min()))
+    if len(values) >= DESIGN and np.ptp(np.percentile(worse, [25, 75])) == np.ptp(np.percentile(values, [25, 75])):
+        assert evaluations_in_vain(worse) >= min(evaluations_in_vain(values) + more, len(worse) - DESIGN)
+    assert evaluations_in_vain(np.append(worse, values.max() + 1000.0)) == 0
+
+
+def test_creeping_up_by_less_than_counts_is_in_vain():
+    start = np.linspace(-1.0, 0.0, 20)
+    creep = GAIN / 10 * np.arange(1, 13)
+    assert evaluations_in_vain(np.concatenate([start, creep / 20])) == 12
+    assert evaluations_in_vain(np.concatenate([start, 100 * creep])) == 0
+
+
+def test_looks_come_after_patience_and_ever_more_often():
+    for dim in (2, 30):
+        patience = max(PATIENCE, dim)
+        shares = [share_of_looks(k, dim) for k in range(10 * patience)]
+        assert shares[:patience] == [0.0] * patience
+        assert shares[patience] == 0.5
+        assert (np.diff(shares[patience:]) > 0).all()
+        assert shares[-1] < 1
+
+
+# ----------------------------------------------------------------------------------------------- where
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_leaves_a_hill_that_is_known_for_one_that_is_suspected(seed):
+    task = look(two_hills, around_the_narrow_hill(seed))
+    point = task.point()
+    assert np.linalg.norm(point - NARROW) > 0.2
+    ordinary = task.scout.best()[1]  # the model as it is sees nothing but the hill that it knows
+    assert two_hills(point) > two_hills(ordinary) or np.linalg.norm(ordinary - NARROW) > 0.2
+
+
+def test_following_looks_climb_the_other_hill():
+    X = around_the_narrow_hill(0)
+    for _ in range(8):
+        X = np.vstack([X, look(two_hills, X).point()])
+    assert np.linalg.norm(X[-8:] - WIDE, axis=1).min() < 0.1
+
+
+def test_a_place_next_to_what_is_cut_off_and_what_is_taken_are_left_alone():
+    X = around_the_narrow_hill(1)
+    point = look(two_hills, X, is_taken=lambda p: bool(p[0] < 0.9)).point()
+    assert point[0] >= 0.9
+    assert look(two_hills, X, is_taken=lambda p: True).point() is None
+    nearest = X[int(np.linalg.norm(X - look(two_hills, X).point(), axis=1).argmin())]
+    assert np.linalg.norm(nearest - NARROW) > 0.1
+
+
+def test_known_constraints_hold_and_points_that_break_them_are_no_champions():
+    space = Space({"a": Float(0, 1), "b": Float(0, 1)}, constraints=["a + b <= 1.2"])
+    X = np.vstack([around_the_narrow_hill(2), WIDE])  # the top of the wide hill was told, and is not allowed
+    task = look(two_hills, X, space=space, is_taken=lambda p: not space.allows(p))
+    assert space.allows(task.point())
+
+
+def test_nothing_lies_between_two_categories():
+    """One hill for each of two categories; on the way from one to the other the mean of an unknown third is not met."""
+    space = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Categorical(["p", "q"])})
+    codes = [space.encode({"a": 0.5, "b": 0.5, "c": c})[2] for c in "pq"]
+    X = np.array([[*x, code] for x in around_the_narrow_hill(3) for code in codes])
+    task = look(lambda X: hill(X[:, :2], NARROW, 0.3), X, space=space, kernel=["matern52", "matern52", "categorical"])
+    peak = int(task.scout.data.y.argmax())
+    twin = np.flatnonzero((X[:, :2] == X[peak, :2]).all(axis=1) & (X[:, 2] != X[peak, 2]))
+    assert task._belong_to(peak, twin).all()  # the two are equal, and so is every station between them
+
+
+def test_pending_points_are_kept_clear_of():
+    X = around_the_narrow_hill(0)
+    first = look(two_hills, X).point()
+    second = look(two_hills, X, pending=first[None]).point()
+    assert np.linalg.norm(second - first) > 0.01
+
+
+# ---------------------------------------------------------------------------------------- as a user sees it
+
+
+def spike(params: dict, centre: float = 0.3) -> float:
+    """A local optimum that is soon exhausted, on ground that is all but flat; a far better one is hidden."""
+    x = np.array([params["a"], params["b"]])
+    return -float(hill(x, np.full(2, centre), 0.1) + 5 * hill(x, np.array([0.85, 0.6]), 0.06) + 0.1 * x[0])
+
+
+def bowl(params: dict) -> float:
+    return (params["a"] - 0.3) ** 2 + (params["b"] - 0.6) ** 2
+
+
+def near_the_optimum(optimizer: Optimizer, latest: int) -> int:
+    points = np.array([[e.params["a"], e.params["b"]] for e in optimizer.evaluations[-latest:]])
+    return int((np.abs(points - 0.3).max(axis=1) < 0.05).sum())
+
+
+def test_what_is_left_of_the_budget_is_not_spent_on_an_exhausted_optimum():
+    sources, spent = {}, {}
+    for stay in (False, True):
+        optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, look_elsewhere=not stay)
+        for x in np.linspace(0.24, 0.36, 5):  # the local optimum is known in detail from the start
+            for y in np.linspace(0.24, 0.36, 5):
+                optimizer.tell({"a": x, "b": y}, spike({"a": x, "b": y}))
+        sources[stay] = []
+        for _ in range(25):
+            params = optimizer.ask()
+            optimizer.tell(params, spike(params))
+            sources[stay].append(optimizer.info.source)
+        spent[stay] = near_the_optimum(optimizer, 25)
+    assert "elsewhere" in sources[False]
+    assert "elsewhere" not in sources[True]
+    assert spent[False] < spent[True]
+
+
+def test_looks_are_the_same_after_a_resume_and_none_is_taken_in_a_slice(tmp_path):
+    optimizer = Optimizer(PLANE, graph=WHOLE, seed=1)
+    for _ in range(28):
+        params = optimizer.ask()
+        optimizer.tell(params, bowl(params))  # soon at its bottom
+    optimizer.save(tmp_path / "run.json")
+    other = Optimizer.load(tmp_path / "run.json")
+    due = []
+    for _ in range(6):
+        params = optimizer.ask()
+        assert other.ask() == params
+        due.append(optimizer.info.source)
+        for each in (optimizer, other):
+            each.tell(params, bowl(params))
+    assert "elsewhere" in due
+    assert optimizer.ask(fixed={"a": 0.25})["a"] == 0.25
+
+
+def test_the_noise_that_the_user_gave_is_kept_in_the_units_of_what_is_left():
+    optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, noise=0.04)
+    for k in range(12):
+        optimizer.tell({"a": k / 11, "b": (5 * k % 12) / 11}, float(k * k))
+    model = optimizer._models.answering(optimizer._history)
+    cut, scaling = Observations(model.data.X, np.minimum(model.data.y, 0.0)).standardised()
+    again = partial(optimizer._recipe.refitted, model)(cut, scaling)
+    assert again.hyperparameters.noise == pytest.approx(0.04 / (model.scaling.scale * scaling.scale) ** 2)
+    assert again.graph == model.gp.graph
