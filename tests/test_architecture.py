@@ -26,6 +26,7 @@ ORDER = [
     "structure",
     "ascent",
     "scout",
+    "freshlook",
     "refine",
     "theory",
     "records",
