@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ MOST_COUPLED = 200  # variables up to which one factor over all of them is tried
 MOST_OFTEN = 0.75  # the part of the asks that the factor over all variables may have
 DECISIVE = 5.0  # log Bayes factor from which evidence is called decisive (Kass and Raftery 1995: 2 log B > 10)
 NEGLIGIBLE = 0.01  # a model with less weight than this is left out
+RAPID = 15  # iterations of a fit that serves one ask
 PLAIN = 10.0  # a constraint's value of more than this many typical ones only says how plain the matter is
 FAR = 100.0  # a value so many standard deviations away asks for a new fit at once
 
@@ -189,7 +190,7 @@ class Recipe:
         return Ensemble(tuple(small), tuple(shares.tolist()))
 
     def refitted(self, model: Model, data: Observations, scaling: Standardisation) -> AdditiveGP:
-        """A model of other values of the same evaluations, which ``scaling`` made of the model's: fitted from nothing.
+        """A model of other values of the same evaluations, which ``scaling`` made of the model's: fitted rapidly.
 
         On the first of its graphs, or with one factor over all variables where that is an option, whichever predicts
         each value better from the others.
@@ -197,10 +198,11 @@ class Recipe:
         first = model.gp.members[0] if isinstance(model.gp, Ensemble) else model.gp
         d, graph = self.space.dim, first.graph
         noise = self._level(model.scaling.scale, scaling.scale)
-        small = self._fitted(graph, data, noise, first.domains is not None)
+        rapidly = partial(fit, data=data, kernel=self.kernels, noise=noise, iterations=RAPID, rapid=True)
+        small = rapidly(graph, domains=first.domains)
         if self.graph != "learned" or not self._may_couple or graph.max_factor_size == d:
             return small
-        whole = self._fitted(FactorGraph(d, (tuple(range(d)),)), data, noise, centred=False)
+        whole = rapidly(FactorGraph(d, (tuple(range(d)),)))
         return max(small, whole, key=lambda gp: gp.log_predictive(data))
 
     def _level(self, *scales: float) -> float | None:
