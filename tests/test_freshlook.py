@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dechbo import Categorical, FactorGraph, Float, Optimizer, Space
-from dechbo.freshlook import DESIGN, GAIN, PATIENCE, FreshLook, evaluations_in_vain, share_of_looks
+from dechbo.freshlook import CUTS, GAIN, PATIENCE, FreshLook, evaluations_in_vain, share_of_looks
 from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.observations import Observations, Standardisation
 from dechbo.refine import Search
@@ -20,6 +21,7 @@ PLANE = Space({"a": Float(0, 1), "b": Float(0, 1)})
 WHOLE = FactorGraph(2, ((0, 1),))
 NARROW, WIDE = np.array([0.2, 0.2]), np.array([0.75, 0.7])
 values_told = arrays(np.float64, st.integers(1, 40), elements=st.integers(-50, 50).map(float))
+MANY = 10**6  # evaluations that a model had asked for
 
 
 def hill(X: np.ndarray, centre: np.ndarray, width: float) -> np.ndarray:
@@ -38,7 +40,7 @@ def look(values, X: np.ndarray, *, space: Space = PLANE, kernel="matern52", **ch
     gp = AdditiveGP(FactorGraph(space.dim, (tuple(range(space.dim)),)), theta, kernel=kernel)
     settings = {"is_taken": lambda point: False, "pending": np.empty((0, space.dim)), "fixed": {}, **changes}
     search = Search(space, gp, data, 2.0, incumbent=X[int(data.y.argmax())], **settings)
-    return FreshLook(search.scout, search.known, search.narrowing, refit)
+    return FreshLook(search.scout, search.known, search.narrowing, refit, MANY)
 
 
 def refit(data: Observations, scaling: Standardisation) -> AdditiveGP:
@@ -60,15 +62,13 @@ def around_the_narrow_hill(seed: int) -> np.ndarray:
 @given(values_told)
 def test_what_is_in_vain_depends_on_no_unit(values):
     assert evaluations_in_vain(values) == evaluations_in_vain(8 * values + 3)
-    assert 0 <= evaluations_in_vain(values) <= max(0, len(values) - DESIGN)
 
 
-@given(values_told, st.integers(0, 30))
-def test_every_worse_value_is_in_vain_and_a_better_one_ends_it(values, more):
-    worse = np.append(values, np.full(more, values.min()))
-    if len(values) >= DESIGN and np.ptp(np.percentile(worse, [25, 75])) == np.ptp(np.percentile(values, [25, 75])):
-        assert evaluations_in_vain(worse) >= min(evaluations_in_vain(values) + more, len(worse) - DESIGN)
-    assert evaluations_in_vain(np.append(worse, values.max() + 1000.0)) == 0
+@given(values_told)
+def test_all_after_the_first_value_that_counts_as_the_best_is_in_vain(values):
+    """Whole numbers with quartiles at most 100 apart: any better one counts as a gain."""
+    assert evaluations_in_vain(values) == len(values) - 1 - int(values.argmax())
+    assert evaluations_in_vain(np.append(values, values.max() + 1)) == 0
 
 
 def test_creeping_up_by_less_than_counts_is_in_vain():
@@ -76,6 +76,17 @@ def test_creeping_up_by_less_than_counts_is_in_vain():
     creep = GAIN / 10 * np.arange(1, 13)
     assert evaluations_in_vain(np.concatenate([start, creep / 20])) == 12
     assert evaluations_in_vain(np.concatenate([start, 100 * creep])) == 0
+
+
+def test_what_no_model_asked_for_is_not_in_vain():
+    X = around_the_narrow_hill(0)[::-1]  # the best first: all the others brought nothing
+    told = look(two_hills, X)
+    shares = {k: share_of_looks(min(evaluations_in_vain(told._means), k), 2) for k in (0, PATIENCE - 1, PATIENCE)}
+    assert list(shares.values()) == [0.0, 0.0, 0.5]
+    assert not replace(told, searched=0).is_due
+    assert any(
+        replace(told, searched=MANY, narrowing=np.zeros((k, 2))).is_due for k in range(5)
+    )  # each with a draw of its own
 
 
 def test_looks_come_after_patience_and_ever_more_often():
@@ -91,13 +102,46 @@ def test_looks_come_after_patience_and_ever_more_often():
 # ----------------------------------------------------------------------------------------------- where
 
 
+def best_beyond(task: FreshLook) -> tuple[int, list[int]]:
+    means = task._means
+    ranking = np.argsort(-means, kind="stable")
+    return int(ranking[0]), task._beyond([int(ranking[0])], ranking)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_points_belong_to_the_hill_on_which_they_lie(seed):
+    rng = np.random.default_rng(seed)
+    X = np.vstack([around_the_narrow_hill(seed), WIDE, WIDE + 0.03 * rng.standard_normal((6, 2))])
+    task = look(two_hills, X)
+    top = int(task._means.argmax())
+    on_wide = np.linalg.norm(X - WIDE, axis=1) < 0.12
+    on_narrow = np.linalg.norm(X - NARROW, axis=1) < 0.05
+    assert on_wide[top]
+    assert task._belong_to(top, np.flatnonzero(on_wide)).all()
+    assert not task._belong_to(top, np.flatnonzero(on_narrow)).any()
+    assert on_narrow[best_beyond(task)[1]].all()  # the best that do not belong to the wide hill
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_known_is_cut_off_at_the_best_point_beyond_it(seed):
+    X = around_the_narrow_hill(seed)
+    task = look(two_hills, X)
+    peak, beyond = best_beyond(task)
+    assert np.linalg.norm(X[peak] - NARROW) < 0.01
+    assert (np.linalg.norm(X[beyond] - NARROW, axis=1) > 0.1).all()
+    height = float(task._means[beyond[0]])
+    cut = task._cut_at(height, beyond)
+    assert cut.data.y.max() == cut.data.y[peak] == pytest.approx(cut.data.y[beyond[0]], abs=1e-3)
+    assert cut.is_taken(NARROW + 0.01)  # next to what was cut off
+    assert not cut.is_taken(X[beyond[0]] + 0.001)
+    assert (cut.champions == X[beyond]).all()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_it_leaves_a_hill_that_is_known_for_one_that_is_suspected(seed):
-    task = look(two_hills, around_the_narrow_hill(seed))
-    point = task.point()
-    assert np.linalg.norm(point - NARROW) > 0.2
-    ordinary = task.scout.best()[1]  # the model as it is sees nothing but the hill that it knows
-    assert two_hills(point) > two_hills(ordinary) or np.linalg.norm(ordinary - NARROW) > 0.2
+    point = look(two_hills, around_the_narrow_hill(seed)).point()
+    nearest = around_the_narrow_hill(seed)[int(np.linalg.norm(around_the_narrow_hill(seed) - point, axis=1).argmin())]
+    assert np.linalg.norm(nearest - NARROW) > 0.1
 
 
 def test_following_looks_climb_the_other_hill():
@@ -107,20 +151,50 @@ def test_following_looks_climb_the_other_hill():
     assert np.linalg.norm(X[-8:] - WIDE, axis=1).min() < 0.1
 
 
-def test_a_place_next_to_what_is_cut_off_and_what_is_taken_are_left_alone():
+def test_where_nothing_lies_beyond_all_but_the_lowest_is_cut_off():
+    """One hill, known all over: every observation belongs to it, and its neighbourhood is ruled out."""
+    grid = np.linspace(0.05, 0.95, 7)
+    X = np.array([[a, b] for a in grid for b in grid])
+    task = look(lambda X: -((X - 0.5) ** 2).sum(axis=-1), X)
+    task = replace(task, known=fit(WHOLE, task.scout.data).condition(task.scout.data))
+    assert best_beyond(task)[1] == []
+    point = task.point()
+    assert point is None or np.linalg.norm(point - 0.5) > 0.4
+
+
+def test_two_hills_that_are_exhausted_are_both_cut_off(monkeypatch):
+    monkeypatch.setattr("dechbo.freshlook.PROMISE", 1e9)  # nothing is ever promising enough
+    heights = []
+    cut_at = FreshLook._cut_at
+    monkeypatch.setattr(FreshLook, "_cut_at", lambda self, h, b: heights.append(h) or cut_at(self, h, b))
+    X = np.vstack([around_the_narrow_hill(0), WIDE])
+    task = look(two_hills, X)
+    task.point()
+    assert 2 <= len(heights) <= CUTS
+    assert (np.diff(heights) < 0).all()
+    assert heights[0] == pytest.approx(task._means[np.linalg.norm(X - NARROW, axis=1) < 0.05].max())
+
+
+def test_what_is_taken_is_left_alone():
     X = around_the_narrow_hill(1)
     point = look(two_hills, X, is_taken=lambda p: bool(p[0] < 0.9)).point()
     assert point[0] >= 0.9
     assert look(two_hills, X, is_taken=lambda p: True).point() is None
-    nearest = X[int(np.linalg.norm(X - look(two_hills, X).point(), axis=1).argmin())]
-    assert np.linalg.norm(nearest - NARROW) > 0.1
 
 
-def test_known_constraints_hold_and_points_that_break_them_are_no_champions():
+def test_points_that_break_a_known_constraint_are_neither_optima_nor_champions():
     space = Space({"a": Float(0, 1), "b": Float(0, 1)}, constraints=["a + b <= 1.2"])
     X = np.vstack([around_the_narrow_hill(2), WIDE])  # the top of the wide hill was told, and is not allowed
     task = look(two_hills, X, space=space, is_taken=lambda p: not space.allows(p))
-    assert space.allows(task.point())
+    cuts: list = []
+    watched = replace(task)
+    object.__setattr__(watched, "_cut_at", lambda h, b: cuts.append((h, b)) or task._cut_at(h, b))
+    point = watched.point()
+    assert space.allows(point)
+    assert len(cuts) == 1
+    height, beyond = cuts[0]
+    assert space.region.allows(X[beyond]).all()
+    assert height < task._means[:-1].max()  # the allowed optimum is cut off, not the forbidden one
 
 
 def test_nothing_lies_between_two_categories():
@@ -177,7 +251,7 @@ def test_what_is_left_of_the_budget_is_not_spent_on_an_exhausted_optimum():
     assert spent[False] < spent[True]
 
 
-def test_looks_are_the_same_after_a_resume_and_none_is_taken_in_a_slice(tmp_path):
+def test_looks_are_the_same_after_a_resume(tmp_path):
     optimizer = Optimizer(PLANE, graph=WHOLE, seed=1)
     for _ in range(28):
         params = optimizer.ask()
@@ -192,7 +266,19 @@ def test_looks_are_the_same_after_a_resume_and_none_is_taken_in_a_slice(tmp_path
         for each in (optimizer, other):
             each.tell(params, bowl(params))
     assert "elsewhere" in due
-    assert optimizer.ask(fixed={"a": 0.25})["a"] == 0.25
+
+
+def test_no_look_is_taken_in_a_slice_nor_where_it_is_not_wished(monkeypatch):
+    monkeypatch.setattr(FreshLook, "is_due", True)
+    monkeypatch.setattr(FreshLook, "point", lambda self: np.array([0.123, 0.456]))
+    asked = {}
+    for name, more in {"default": {}, "staying": {"look_elsewhere": False}, "theory": {"beta": "theory"}}.items():
+        optimizer = Optimizer(PLANE, graph=WHOLE, seed=1, **more)
+        for k in range(12):
+            optimizer.tell({"a": k / 11, "b": (5 * k % 12) / 11}, float(k * k))
+        sliced = optimizer.ask(fixed={"a": 0.25})
+        asked[name] = (sliced["b"] == 0.456, optimizer.ask()["b"] == 0.456)
+    assert asked == {"default": (False, True), "staying": (False, False), "theory": (False, False)}
 
 
 def test_the_noise_that_the_user_gave_is_kept_in_the_units_of_what_is_left():

@@ -99,7 +99,7 @@ def _display(problem: Problem, optimizer: Optimizer, bests: list[float], evaluat
         proof = f"{info.gap:.2e}   (within {info.gap:.2%} of the best on its grid)"
         if not info.certified:
             proof = "none: " + (
-                "the best on the grid is known already, this point looks elsewhere"
+                "this point looks elsewhere, where the model can say less"
                 if info.source == "elsewhere"
                 else "one factor holds all parameters, this point was found off the grid"
             )

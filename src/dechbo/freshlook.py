@@ -3,7 +3,7 @@
 Around an exhausted optimum the model has learned one narrow hill. Its lengthscales are as short as that hill, so to
 the model the rest of the space is all alike, and the bound never leaves for another hill that it only suspects. Here
 the known optimum is cut off at the height of the best point beyond it, the model is fitted to what is left, and the
-joint bound searches there; if that turns out to be exhausted as well, the next optimum is cut off, and so on.
+joint bound searches there; if that has nothing to promise, the next optimum is cut off, and so on.
 
 Two points belong to one optimum if the posterior mean does not dip on the straight line between them. A place belongs
 to the optimum of the evaluation next to it.
@@ -28,19 +28,21 @@ Refit = Callable[[Observations, Standardisation], AdditiveGP]  # values anew sta
 
 GAIN = 1e-3  # of the interquartile range of the values: a gain that counts as one
 PATIENCE = 10  # evaluations without a gain, or one for each variable if that is more
-DESIGN = 10  # the first evaluations, from which nothing better is expected
 DIP = 0.05  # standard deviations of the values
 CUTS = 4  # optima that are cut off, one after another
 PROMISE = 0.05  # what a point has to promise beyond the cut, in standard deviations of the values that are left
+AT_ONCE = 32  # points of which the ways to an optimum are looked at together
 STATIONS = np.linspace(0.0, 1.0, 8)[1:-1]  # on the way from one point to another
 
 
 def evaluations_in_vain(values: Array) -> int:
     """How many of the latest ``values`` (n,), larger being better, did not raise the best by what counts as a gain."""
+    if len(values) == 0:
+        return 0
     low, high = np.percentile(values, [25, 75])
     best = np.maximum.accumulate(values)
     since = int(np.argmax(best >= best[-1] - GAIN * (high - low)))
-    return max(0, min(len(values) - 1 - since, len(values) - DESIGN))
+    return len(values) - 1 - since
 
 
 def share_of_looks(in_vain: int, dim: int) -> float:
@@ -57,46 +59,66 @@ class FreshLook:
     known: Posterior  # given the data alone
     narrowing: Array  # (n, d), points at which the deviations are narrowed
     refit: Refit
+    searched: int  # evaluations that a model had asked for: those of a design, or told without asking, are no search
 
     @property
     def is_due(self) -> bool:
-        """Whether this ask is one for a fresh look; it depends on the data and the pending points alone."""
-        share = share_of_looks(evaluations_in_vain(self._means), self.scout.space.dim)
+        """Whether this ask takes a fresh look, drawn by its share: the same for the same model and pending points."""
+        in_vain = min(evaluations_in_vain(self._means[self._allowed]), self.searched)
+        share = share_of_looks(in_vain, self.scout.space.dim)
         return bool(np.random.default_rng([len(self._means), len(self.narrowing), 5]).random() < share)
 
     def point(self) -> Array | None:
-        """The best free point by the joint bound beyond the known optima; None if all there are taken."""
-        X, means, median = self.scout.data.X, self._means, float(np.median(self._means))
-        high = np.flatnonzero((means > median) & self._allowed)  # the better half, the best first
-        high = high[np.argsort(-means[high], kind="stable")]
-        beyond = high[~self._belong_to(int(means.argmax()), high)]
-        found: Array | None = None
+        """The best free point by the joint bound beyond the known optima; None if nothing there has any promise."""
+        means = self._means
+        ranking = np.flatnonzero(self._allowed)[np.argsort(-means[self._allowed], kind="stable")]  # the best first
+        peaks = [int(k) for k in ranking[:1]]
         for _ in range(CUTS):
-            task = self._cut_at(float(means[beyond].max(initial=median)), X[beyond[:BEST]])
+            beyond = self._beyond(peaks, ranking)
+            task = self._cut_at(float(means[beyond[0]] if beyond else means.min()), beyond)
             best = task.best()
             if best is None:
-                return found
-            found = best[1]
-            if len(beyond) == 0 or task.promise(found[None])[0] >= PROMISE:
-                return found
-            beyond = beyond[~self._belong_to(int(beyond[0]), beyond)]
-        return found
+                return None
+            if not beyond or task.promise(best[1][None])[0] >= PROMISE:
+                return best[1]
+            peaks.append(beyond[0])
+        return None
 
-    def _cut_at(self, height: float, champions: Array) -> Scout:
+    def _cut_at(self, height: float, beyond: list[int]) -> Scout:
         """The search on values that reach no higher than ``height``, and away from where they do."""
         scout, data, means = self.scout, self.scout.data, self._means
         cut, scaling = Observations(data.X, np.minimum(data.y, height), data.noise).standardised()
-        posterior = self.refit(cut, scaling).condition(cut).with_pending(self.narrowing)
+        low, high = np.flatnonzero(means <= height), np.flatnonzero(means > height)
+        # what was cut off is all alike: some of it is enough for a fit
+        kept = np.sort(np.concatenate([low, high[:: max(1, -(-len(high) // max(1, len(low))))]]))
+        gp = self.refit(Observations(cut.X[kept], cut.y[kept], cut.noise[kept]), scaling)
         held = scout.space.is_categorical
 
         def is_out(point: Array) -> bool:
             apart = np.where(held, np.abs(data.X - point) > 1e-9, data.X - point)
             return bool(means[int((apart**2).sum(axis=1).argmin())] > height) or scout.is_taken(point)
 
-        best = champions if len(champions) else scout.incumbent[None]
+        champions = data.X[beyond] if beyond else scout.incumbent[None]
         return replace(
-            scout, posterior=posterior, data=cut, incumbent=best[0], is_taken=is_out, champions=best, pending=None
+            scout,
+            posterior=gp.condition(cut).with_pending(self.narrowing),
+            data=cut,
+            incumbent=champions[0],
+            is_taken=is_out,
+            champions=champions,
+            pending=None,
         )
+
+    def _beyond(self, peaks: list[int], ranking: NDArray[np.int64]) -> list[int]:
+        """The best few observations that belong to none of the ``peaks``, the best first."""
+        found: list[int] = []
+        for first in range(0, len(ranking), AT_ONCE):
+            others = ranking[first : first + AT_ONCE]
+            outside = ~np.logical_or.reduce([self._belong_to(peak, others) for peak in peaks])
+            found += others[outside].tolist()
+            if len(found) >= BEST:
+                break
+        return found[:BEST]
 
     def _belong_to(self, peak: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of ``others`` one can leave for ``peak`` without going down on the way, as far as the model knows."""

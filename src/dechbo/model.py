@@ -200,7 +200,7 @@ class Recipe:
         noise = self._level(model.scaling.scale, scaling.scale)
         rapidly = partial(fit, data=data, kernel=self.kernels, noise=noise, iterations=RAPID, rapid=True)
         small = rapidly(graph, domains=first.domains)
-        if self.graph != "learned" or not self._may_couple or graph.max_factor_size == d:
+        if self.graph != "learned" or not self._may_couple:
             return small
         whole = rapidly(FactorGraph(d, (tuple(range(d)),)))
         return max(small, whole, key=lambda gp: gp.log_predictive(data))

@@ -274,6 +274,7 @@ class Optimizer:
             look_elsewhere=self.look_elsewhere and self.beta not in GUARANTEED,
             joint=self.choose == "joint" and self.beta not in GUARANTEED,
             refit=partial(self._recipe.refitted, model),
+            searched=sum(asked.modelled and asked.answered for asked in history.asked),
             failures=np.array(history.failures).reshape(-1, self.space.dim),
         )
         if model.constraints:

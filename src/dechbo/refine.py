@@ -96,6 +96,7 @@ class Search:
     champions: Array | None = None  # (n, d), the best points known; None: by the model
     joint: bool = False  # whether the joint bound chooses, or the sum of the factors' bounds with its certificate
     refit: Refit | None = None  # how a model is fitted anew, where fresh looks are wished
+    searched: int = 0  # evaluations that a model had asked for
     failures: Array | None = None  # (n, d), where evaluations failed: as well as known, but nothing is awaited there
 
     def run(self, engine: Engine) -> Suggestion:
@@ -159,7 +160,7 @@ class Search:
         if not self.look_elsewhere:
             return chosen
         if self.refit is not None and not self.fixed:
-            look = FreshLook(self.scout, self.known, self.narrowing, self.refit)
+            look = FreshLook(self.scout, self.known, self.narrowing, self.refit, self.searched)
             point = look.point() if look.is_due else None
             if point is not None:
                 return self.rescored(chosen, point, "elsewhere")

@@ -61,7 +61,8 @@ class Scout:
         order = np.argsort(-values, kind="stable")
         reached = [(float(values[k]), starts[k]) for k in order]
         if len(self.moving) and self.steps:
-            chosen = list(dict.fromkeys([*range(len(known)), *order[:ASCENTS].tolist()]))
+            free = itertools.islice((int(k) for k in order if not self.is_taken(starts[k])), ASCENTS)
+            chosen = list(dict.fromkeys([*range(len(known)), *free]))
             reached = [
                 ascend(self.joint, starts[k], self.moving, self.steps, self.space.region) for k in chosen
             ] + reached

@@ -34,6 +34,7 @@ from dechbo.observations import Observations
 Array = NDArray[np.float64]
 
 COLD_STARTS = (0.1, 0.6)
+MOST = 150  # observations for the starts and most of the descent; a third of all, but at least 60
 LAST_STEPS = 10  # iterations on all observations after a cold fit to a part of them
 
 
@@ -94,7 +95,7 @@ def fit(
 ) -> AdditiveGP:
     """The MAP model for standardised ``data``: cold without ``start``, warm from it otherwise.
 
-    A ``rapid`` cold fit starts from long lengthscales alone, and leaves out the last steps on all observations.
+    A ``rapid`` cold fit starts from long lengthscales alone, and goes by all observations or 150 of them.
     ``noise`` fixes the noise variance (0: noise-free); a start outside the bounds is moved inside them, one with
     the wrong shape is an error.
     """
@@ -134,17 +135,16 @@ def fit(
         theta[: graph.dim][codes != CATEGORICAL] = np.log(length * reach(graph)[codes != CATEGORICAL])
         return theta
 
-    part = _part(data)
     if rapid:
-        return model(descend(at(max(COLD_STARTS)), part, iterations)[1])
+        return model(descend(at(max(COLD_STARTS)), _spaced(data, MOST), iterations)[1])
+    part = _spaced(data, min(max(60, len(data) // 3), MOST))
     trials = [descend(at(length), part, max(1, iterations // 4)) for length in COLD_STARTS]
     best = descend(min(trials, key=lambda trial: trial[0])[1], part, iterations)[1]
     return model(best if part is data else descend(best, data, min(LAST_STEPS, iterations))[1])
 
 
-def _part(data: Observations) -> Observations:
-    """A third of the observations, evenly spaced in time, but at least 60 and at most 150."""
-    size = min(max(60, len(data) // 3), 150)
+def _spaced(data: Observations, size: int) -> Observations:
+    """At most ``size`` of the observations, evenly spaced in time."""
     if size >= len(data):
         return data
     chosen = np.linspace(0, len(data) - 1, size).round().astype(np.int64)

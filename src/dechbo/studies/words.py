@@ -85,7 +85,7 @@ def certificate(info: AskInfo | None, dim: int) -> str:
             return "0: proven best on its grid"
         return f"{'below 0.01%' if info.gap < 1e-4 else f'at most {info.gap:.2%}'} from the best on its grid"
     if info.source == "elsewhere":
-        return "none: this point looks elsewhere, the best on the grid is known"
+        return "none: this point looks elsewhere"
     if info.source == "constrained":
         return "none: chosen by models of the constraints too"
     if any(len(scope) == dim for scope in info.graph.scopes) and dim > 1:
