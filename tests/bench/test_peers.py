@@ -97,7 +97,9 @@ def test_a_run_with_a_peer_ends_in_a_record(tmp_path: Path, nowhere: Path):
     assert record.finished
     assert record.versions["optuna"]
     assert record.options["multivariate"]
-    assert sum(record.ask_cpu) > 0
+    assert sum(record.ask_seconds) > 0
+    assert len(record.ask_cpu) == 5  # a coarse clock may show none for asks as short as these
+    assert min(record.ask_cpu) >= 0
 
 
 def test_a_peer_that_dies_or_complains_says_how(tmp_path: Path, nowhere: Path):
