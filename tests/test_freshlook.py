@@ -89,6 +89,12 @@ def test_what_no_model_asked_for_is_not_in_vain():
     )  # each with a draw of its own
 
 
+def test_an_ask_that_leaves_the_known_optimum_by_itself_needs_no_look():
+    task = look(two_hills, around_the_narrow_hill(0))
+    assert task.would_stay(NARROW + 0.005)
+    assert not task.would_stay(WIDE)
+
+
 def test_looks_come_after_patience_and_ever_more_often():
     for dim in (2, 30):
         patience = max(PATIENCE, dim)
@@ -270,6 +276,7 @@ def test_looks_are_the_same_after_a_resume(tmp_path):
 
 def test_no_look_is_taken_in_a_slice_nor_where_it_is_not_wished(monkeypatch):
     monkeypatch.setattr(FreshLook, "is_due", True)
+    monkeypatch.setattr(FreshLook, "would_stay", lambda self, point: True)
     monkeypatch.setattr(FreshLook, "point", lambda self: np.array([0.123, 0.456]))
     asked = {}
     for name, more in {"default": {}, "staying": {"look_elsewhere": False}, "theory": {"beta": "theory"}}.items():

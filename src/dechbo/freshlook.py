@@ -68,6 +68,10 @@ class FreshLook:
         share = share_of_looks(in_vain, self.scout.space.dim)
         return bool(np.random.default_rng([len(self._means), len(self.narrowing), 5]).random() < share)
 
+    def would_stay(self, point: Array) -> bool:
+        """Whether ``point`` is next to an evaluation as good as the best: its ask would not leave the known optimum."""
+        return bool(self._means[self._next_to(point)] >= self._means[self._allowed].max(initial=-np.inf) - DIP)
+
     def point(self) -> Array | None:
         """The best free point by the joint bound beyond the known optima; None if nothing there has any promise."""
         means = self._means
@@ -92,11 +96,9 @@ class FreshLook:
         # what was cut off is all alike: some of it is enough for a fit
         kept = np.sort(np.concatenate([low, high[:: max(1, -(-len(high) // max(1, len(low))))]]))
         gp = self.refit(Observations(cut.X[kept], cut.y[kept], cut.noise[kept]), scaling)
-        held = scout.space.is_categorical
 
         def is_out(point: Array) -> bool:
-            apart = np.where(held, np.abs(data.X - point) > 1e-9, data.X - point)
-            return bool(means[int((apart**2).sum(axis=1).argmin())] > height) or scout.is_taken(point)
+            return bool(means[self._next_to(point)] > height) or scout.is_taken(point)
 
         champions = data.X[beyond] if beyond else scout.incumbent[None]
         return replace(
@@ -128,6 +130,11 @@ class FreshLook:
         heights, _ = self.known.joint(way.reshape(-1, len(end)))
         no_dip: NDArray[np.bool_] = heights.reshape(way.shape[:2]).min(axis=1) >= self._means[others] - DIP
         return no_dip
+
+    def _next_to(self, point: Array) -> int:
+        """The evaluation next to ``point``; two categories are 1 apart."""
+        X, held = self.scout.data.X, self.scout.space.is_categorical
+        return int((np.where(held, np.abs(X - point) > 1e-9, X - point) ** 2).sum(axis=1).argmin())
 
     @cached_property
     def _means(self) -> Array:

@@ -161,7 +161,7 @@ class Search:
             return chosen
         if self.refit is not None and not self.fixed:
             look = FreshLook(self.scout, self.known, self.narrowing, self.refit, self.searched)
-            point = look.point() if look.is_due else None
+            point = look.point() if look.is_due and look.would_stay(chosen.point) else None
             if point is not None:
                 return self.rescored(chosen, point, "elsewhere")
         if self.scout.promise(chosen.point[None])[0] >= WORTHWHILE:
