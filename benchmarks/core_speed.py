@@ -42,9 +42,9 @@ import dechbo.model
 from dechbo import FactorGraph, Float, Optimizer, Space
 from dechbo.acquisition import TableCache, ucb_tables
 from dechbo.gp import AdditiveGP, Hyperparameters
+from dechbo.grids import Granularity, base_candidates
 from dechbo.maxsum import MaxSum
 from dechbo.observations import Observations
-from dechbo.refine import Granularity, base_candidates
 
 Array = NDArray[np.float64]
 Call = Callable[[], Any]

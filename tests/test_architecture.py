@@ -20,6 +20,7 @@ ORDER = [
     "observations",
     "tables",
     "gp",
+    "grids",
     "acquisition",
     "maxsum",
     "engine",

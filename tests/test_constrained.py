@@ -14,10 +14,11 @@ from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
 from dechbo.acquisition import JointAcquisition
 from dechbo.constrained import ConstrainedSearch, Likelihood, Limit
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
+from dechbo.grids import Granularity
 from dechbo.model import tempered
 from dechbo.observations import Observations
 from dechbo.records import Evaluation
-from dechbo.refine import Granularity, Search
+from dechbo.refine import Search
 from dechbo.structure.learner import Effort
 
 QUICK: dict[str, Any] = {"effort": Effort(steps=10), "granularity": Granularity(work=1e7), "graph_samples": 1}

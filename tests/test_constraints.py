@@ -16,7 +16,7 @@ from scipy.optimize import LinearConstraint, minimize
 from dechbo import Categorical, Exact, FactorGraph, FactorTables, Float, Int, MaxSum, Optimizer, Space
 from dechbo.ascent import ascend
 from dechbo.errors import ParameterError, SpaceExhausted
-from dechbo.refine import Granularity, base_candidates
+from dechbo.grids import Granularity, base_candidates
 from dechbo.space import Region
 from dechbo.structure.learner import Effort
 

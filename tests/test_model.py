@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dechbo import FactorGraph, Float, Optimizer, Space
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Ensemble
+from dechbo.grids import Granularity
 from dechbo.maxsum import MaxSum
 from dechbo.model import Recipe, without_parts
 from dechbo.records import Evaluation
-from dechbo.refine import Granularity
 from dechbo.structure.learner import Effort
 
 QUICK = Effort(chains=1, steps=60, rounds=2)

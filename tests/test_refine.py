@@ -13,9 +13,10 @@ from dechbo.ascent import ascend
 from dechbo.constrained import ConstrainedSearch, Limit
 from dechbo.engine import LocalEngine
 from dechbo.gp import AdditiveGP, Hyperparameters
+from dechbo.grids import Granularity, base_candidates
 from dechbo.maxsum import Exact
 from dechbo.observations import Observations
-from dechbo.refine import COARSEST, FINEST, OVERHEAD, Granularity, Search, base_candidates
+from dechbo.refine import Search
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})
 GRAPH = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (0,)))
@@ -68,20 +69,6 @@ def test_zooming_raises_the_acquisition(seed):
     zoomed = coarse.run(engine)
     assert zoomed.maximum.value >= base.value
     assert zoomed.polished_value == zoomed.maximum.value
-
-
-def test_granularity_grows_with_the_evaluations_and_stays_within_its_budget():
-    levels = [Granularity().levels(t) for t in (1, 10, 100, 1000, 5000)]
-    assert levels == sorted(levels)
-    assert levels[-1] > levels[0]
-    for t in (10, 1000, 5000):
-        grid = base_candidates(SPACE, GRAPH, t, {}, Granularity(work=1e8))
-        sizes = [len(values) for values in grid]
-        assert COARSEST <= sizes[0] <= FINEST
-        cells = sum(np.prod([sizes[i] for i in scope]) for scope in GRAPH.scopes)
-        assert cells * (t + OVERHEAD) ** 2 <= 1e8 or sizes[0] == COARSEST
-        assert sizes[2:] == [min(7, sizes[2]), 3]
-    assert len(base_candidates(SPACE, GRAPH, 10, {0: 0.25}, Granularity())[0]) == 1
 
 
 def test_the_incumbent_is_among_the_candidates():

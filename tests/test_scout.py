@@ -9,8 +9,9 @@ from dechbo import Categorical, FactorGraph, Float, Int, Space
 from dechbo.acquisition import JointAcquisition
 from dechbo.engine import LocalEngine
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
+from dechbo.grids import gridded
 from dechbo.observations import Observations
-from dechbo.refine import Search, gridded
+from dechbo.refine import Search
 from dechbo.scout import WORTHWHILE, Scout
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})

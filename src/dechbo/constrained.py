@@ -25,9 +25,10 @@ from dechbo.engine import Engine
 from dechbo.gp import Surrogate
 from dechbo.gp.ensemble import Posterior, members_of
 from dechbo.graph import FactorGraph, Scope
+from dechbo.grids import base_candidates, gridded
 from dechbo.model import Model
 from dechbo.observations import Observations
-from dechbo.refine import Search, Suggestion, base_candidates, gridded
+from dechbo.refine import Search, Suggestion
 from dechbo.scout import ASCENTS, WORTHWHILE, Scout
 from dechbo.space import Space
 

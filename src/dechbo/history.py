@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.errors import StudyFileError
+from dechbo.grids import RESOLUTION
 from dechbo.records import Asked, Evaluation, Params
-from dechbo.refine import RESOLUTION
 from dechbo.space import Space
 
 Array = NDArray[np.float64]

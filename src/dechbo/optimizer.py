@@ -21,13 +21,14 @@ from dechbo.engine import Engine, LocalEngine
 from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted
 from dechbo.gp import Ensemble, Surrogate
 from dechbo.graph import FactorGraph
+from dechbo.grids import Granularity
 from dechbo.history import History, same_places
 from dechbo.initial import initial_points
 from dechbo.interaction import Interaction, interactions_of
 from dechbo.maxsum import Maximizer, MaxSum
 from dechbo.model import Recipe
 from dechbo.records import AskInfo, Evaluation, Params, variance
-from dechbo.refine import Granularity, Search, patiently
+from dechbo.refine import Search, patiently
 from dechbo.schedule import Schedule
 from dechbo.scout import BEST
 from dechbo.space import Space

@@ -10,8 +10,8 @@ import numpy as np
 
 from dechbo.errors import OptionError, ParameterError, ScopeError, shortened
 from dechbo.graph import FactorGraph
+from dechbo.grids import Granularity
 from dechbo.maxsum import Exact, MaxSum
-from dechbo.refine import Granularity
 from dechbo.space import Space
 from dechbo.structure.learner import Effort
 

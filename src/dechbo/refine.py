@@ -12,7 +12,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,50 +21,22 @@ from numpy.typing import NDArray
 from dechbo.acquisition import AverageAcquisition
 from dechbo.ascent import ascend
 from dechbo.engine import Engine
-from dechbo.errors import OptionError, SpaceExhausted
+from dechbo.errors import SpaceExhausted
 from dechbo.freshlook import FreshLook, Refit
-from dechbo.gp import AdditiveGP, Ensemble, Surrogate
+from dechbo.gp import Surrogate
 from dechbo.gp.ensemble import Posterior
-from dechbo.graph import FactorGraph
+from dechbo.grids import RESOLUTION, Granularity, base_candidates, grid_graph, gridded, spacing_of
 from dechbo.maxsum import Maximum
 from dechbo.observations import Observations
 from dechbo.scout import WORTHWHILE, Scout
-from dechbo.space import Parameter, Region, Space
+from dechbo.space import Region, Space
 
 Array = NDArray[np.float64]
 
-FINEST, FINEST_PAIR, COARSEST = 65, 33, 5  # candidates of a continuous variable on the base grid
 COARSE = 1 / 12  # a spacing above this may hide a hill between two candidates
-WALL_CELLS = 2**16  # of the table of a known constraint
-OVERHEAD = 50  # a cell costs about as much as (t + 50)^2 multiply-adds: building and reading it is not free
-LARGEST_TABLE, MOST_CELLS = (
-    8,
-    2**21,
-)  # a factor with more variables or cells has no table: the point is found off the grid
-RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
 MOST_DRAWS = 10_000  # random points after which a space counts as exhausted
 CONSTRAINED_DRAWS, IDLE_DRAWS = 200, 50  # the same under constraints, in all and in a row that met nothing new
 ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
-
-
-@dataclass(frozen=True)
-class Granularity:
-    """How fine the grids are: ``work`` multiply-adds for the tables of the base grid, ``zoom`` candidates a level.
-
-    ``polish_steps`` limits the gradient ascent that follows; 0 leaves the point on its grid.
-    """
-
-    work: float = 4e9
-    zoom: int = 5
-    polish_steps: int = 20
-
-    def __post_init__(self) -> None:
-        if not self.work >= 0 or not self.zoom >= 3 or not self.polish_steps >= 0:
-            raise OptionError(f"Granularity needs work >= 0, zoom >= 3 and polish_steps >= 0, got {self}")
-
-    def levels(self, evaluations: int) -> int:
-        """How often to zoom: log2(1 + t) / 4, rounded up; each time halves the spacing."""
-        return int(np.ceil(np.log2(1 + evaluations) / 4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +62,7 @@ class Search:
     fixed: Mapping[int, float]
     incumbent: Array  # (d,), with the fixed coordinates, and where the known constraints hold
     is_taken: Callable[[Array], bool]  # evaluated, pending, or against a known constraint
-    granularity: Granularity = Granularity()
+    granularity: Granularity = field(default_factory=Granularity)
     recurring: bool = False  # whether the next search will have the same model and so the same base grid
     look_elsewhere: bool = True  # whether to leave a point of which the model knows that it is no better
     champions: Array | None = None  # (n, d), the best points known; None: by the model
@@ -112,7 +84,7 @@ class Search:
         maximum = self._maximum(engine, gp, candidates, recurring=self.recurring)
         if maximum.value == -np.inf:  # loopy max-sum met no allowed cell, but there is one
             maximum = self._at_anchor(candidates, maximum)
-        spacing = np.array([_spacing(values) for values in candidates])
+        spacing = np.array([spacing_of(values) for values in candidates])
         bound = maximum.upper_bound
         coarse = bool(spacing[self._moving].max(initial=0.0) > COARSE)
         for _ in range(self.granularity.levels(len(self.data)) if self._zoomable.any() else 0):
@@ -324,65 +296,6 @@ def patiently(space: Space, points: Iterable[Array], known: int) -> Iterator[Arr
         yield point
 
 
-def gridded(gp: Surrogate, space: Space) -> Surrogate | None:
-    """The model, or those members of an ensemble, whose factors can all have tables; None if none is."""
-    cells = np.array(
-        [p.cardinality if is_category else min(p.cardinality, COARSEST) for p, is_category in _kinds(space)]
-    )
-
-    def has_tables(member: AdditiveGP) -> bool:
-        sizes = (np.log(cells[list(scope)]).sum() for scope in member.graph.scopes if len(scope) > 1)
-        return member.graph.max_factor_size <= LARGEST_TABLE and max(sizes, default=0.0) <= np.log(MOST_CELLS)
-
-    if isinstance(gp, AdditiveGP):
-        return gp if has_tables(gp) else None
-    small = [k for k, member in enumerate(gp.members) if has_tables(member)]
-    if len(small) in (0, len(gp.members)):
-        return gp if small else None
-    total = sum(gp.weights[k] for k in small)
-    return Ensemble(tuple(gp.members[k] for k in small), tuple(gp.weights[k] / total for k in small))
-
-
-def _kinds(space: Space) -> Iterator[tuple[Parameter, bool]]:
-    return zip(space.parameters, space.is_categorical.tolist(), strict=True)
-
-
-def grid_graph(gp: Surrogate, space: Space) -> FactorGraph:
-    """The factors for which a base grid is made: those that can have tables, or lines along each variable."""
-    on_grid = gridded(gp, space)
-    return FactorGraph.singletons(gp.graph.dim) if on_grid is None else on_grid.graph
-
-
-def base_candidates(
-    space: Space, graph: FactorGraph, evaluations: int, fixed: Mapping[int, float], granularity: Granularity
-) -> list[Array]:
-    """The base grid: as many candidates as the budget of work allows, all values of a small discrete domain."""
-    largest = np.zeros(space.dim)
-    for scope in graph.scopes:
-        largest[list(scope)] = np.maximum(largest[list(scope)], len(scope))
-    cardinalities = np.array([parameter.cardinality for parameter in space.parameters])
-    cells = float(FINEST_PAIR**2)
-    while True:
-        counts = np.clip(np.floor(cells ** (1 / largest) + 1e-9), COARSEST, FINEST).astype(np.int64)
-        sizes = np.where(space.is_categorical, cardinalities, np.minimum(counts, cardinalities))
-        sizes[list(fixed)] = 1
-        total = np.multiply.reduceat(sizes[graph.members], graph.starts[:-1]).sum()
-        if total * (evaluations + OVERHEAD) ** 2 <= granularity.work or (counts == COARSEST).all():
-            break
-        cells /= 2
-    for scope in space.region.scopes:
-        counts[list(scope)] = np.minimum(counts[list(scope)], int(WALL_CELLS ** (1 / len(scope))))
-    grid = [
-        np.array([fixed[i]]) if i in fixed else parameter.grid(int(counts[i]))
-        for i, parameter in enumerate(space.parameters)
-    ]
-    anchor = space.region.anchor(fixed) if space.constraints else None
-    if anchor is not None:  # so that there is an allowed cell on every grid
-        for i in set(space.region.variables) - set(fixed):
-            grid[i] = np.unique(np.append(grid[i], anchor[i]))
-    return grid
-
-
 def _outward(
     acquisition: AverageAcquisition, start: Array, candidates: Sequence[Array], region: Region
 ) -> Iterator[tuple[float, Array]]:
@@ -409,7 +322,3 @@ def _outward(
 
 def _chosen(candidates: Sequence[Array], maximum: Maximum) -> Array:
     return np.array([values[k] for values, k in zip(candidates, maximum.choice, strict=True)])
-
-
-def _spacing(values: Array) -> float:
-    return float(np.diff(values).max()) if len(values) > 1 else 0.0

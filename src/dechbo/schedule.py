@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from dechbo import options
 from dechbo.engine import Engine
 from dechbo.errors import NoObservations
+from dechbo.grids import Granularity, base_candidates, gridded
 from dechbo.history import History
 from dechbo.model import REBUILD_EVERY, Model, Recipe
-from dechbo.refine import Granularity, base_candidates, gridded
 
 Key = tuple[int, int]  # index of an ask, evaluations told by then
 
