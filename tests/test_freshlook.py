@@ -297,3 +297,13 @@ def test_the_noise_that_the_user_gave_is_kept_in_the_units_of_what_is_left():
     again = partial(optimizer._recipe.refitted, model)(cut, scaling)
     assert again.hyperparameters.noise == pytest.approx(0.04 / (model.scaling.scale * scaling.scale) ** 2)
     assert again.graph == model.gp.graph
+
+
+def test_what_is_left_is_modelled_smoothly_and_categories_as_such():
+    space = Space({"a": Float(0, 1), "c": Categorical(["p", "q", "r"])})
+    optimizer = Optimizer(space, seed=0)
+    for k in range(12):
+        optimizer.tell({"a": k / 11, "c": "pqr"[k % 3]}, float(k * k))
+    model = optimizer._models.answering(optimizer._history)
+    again = optimizer._recipe.refitted(model, *model.data.standardised())
+    assert again.kernels == ("se", "categorical")

@@ -193,12 +193,13 @@ class Recipe:
         """A model of other values of the same evaluations, which ``scaling`` made of the model's: fitted rapidly.
 
         On the first of its graphs, or with one factor over all variables where that is an option, whichever predicts
-        each value better from the others.
+        each value better from the others. With the smoothest kernel: it is to see the large shape, not each ripple.
         """
         first = model.gp.members[0] if isinstance(model.gp, Ensemble) else model.gp
         d, graph = self.space.dim, first.graph
         noise = self._level(model.scaling.scale, scaling.scale)
-        rapidly = partial(fit, data=data, kernel=self.kernels, noise=noise, iterations=RAPID, rapid=True)
+        kernels = ["categorical" if flag else "se" for flag in self.space.is_categorical]
+        rapidly = partial(fit, data=data, kernel=kernels, noise=noise, iterations=RAPID, rapid=True)
         small = rapidly(graph, domains=first.domains)
         if self.graph != "learned" or not self._may_couple:
             return small
