@@ -62,6 +62,11 @@ def refit_after(observations: int) -> int:
     return max(1, observations // 20)
 
 
+def kernels_of(space: Space, kernel: str) -> list[str]:
+    """The kernel of each variable: categories have their own."""
+    return ["categorical" if flag else kernel for flag in space.is_categorical]
+
+
 @dataclass(frozen=True, eq=False)
 class Recipe:
     """Everything but the evaluations that determines a model."""
@@ -198,7 +203,7 @@ class Recipe:
         first = model.gp.members[0] if isinstance(model.gp, Ensemble) else model.gp
         d, graph = self.space.dim, first.graph
         noise = self._level(model.scaling.scale, scaling.scale)
-        kernels = ["categorical" if flag else "se" for flag in self.space.is_categorical]
+        kernels = kernels_of(self.space, "se")
         rapidly = partial(fit, data=data, kernel=kernels, noise=noise, iterations=RAPID, rapid=True)
         small = rapidly(graph, domains=first.domains)
         if self.graph != "learned" or not self._may_couple:
@@ -248,7 +253,7 @@ class Recipe:
     @property
     def kernels(self) -> list[str]:
         """The kernel of each variable."""
-        return ["categorical" if flag else self.kernel for flag in self.space.is_categorical]
+        return kernels_of(self.space, self.kernel)
 
     def graph_at(self, index: int) -> FactorGraph:
         """The factor graph of ask ``index``; with centred kernels, every part of a factor is a factor too."""

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from dechbo import options
 from dechbo.acquisition import Beta, BetaContext, beta_schedule
 from dechbo.baselines.component import Component, ComponentAcquisition, Score
-from dechbo.baselines.fits import Fit, Fits, kernels_of
+from dechbo.baselines.fits import Fit, Fits
 from dechbo.baselines.maximise import Ranked, best_points, candidates, maximise
 from dechbo.baselines.partition import best_partition, given_partition
 from dechbo.baselines.rival import CANDIDATES, PARTITION, AskTell
 from dechbo.errors import NoObservations, OptionError
 from dechbo.gp import AdditivePosterior
 from dechbo.graph import FactorGraph
+from dechbo.model import kernels_of
 from dechbo.observations import Observations
 from dechbo.space import Space
 

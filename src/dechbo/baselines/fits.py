@@ -17,16 +17,10 @@ from dechbo.gp import fit as fit_gp
 from dechbo.graph import FactorGraph
 from dechbo.model import FAR, REBUILD_EVERY, refit_after
 from dechbo.observations import Observations, Standardisation
-from dechbo.space import Space
 
 Array = NDArray[np.float64]
 
 WARM_STEPS = 15
-
-
-def kernels_of(space: Space, kernel: str) -> list[str]:
-    """The kernel of each variable."""
-    return ["categorical" if flag else kernel for flag in space.is_categorical]
 
 
 def fitted(
