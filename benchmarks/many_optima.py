@@ -1,20 +1,25 @@
-"""Functions with many optima, and some with one: regret with and without fresh looks, seed by seed.
+"""Functions with many optima, and some with one: regret with and without fresh looks, and of other methods.
 
-    python benchmarks/many_optima.py [--seeds 4] [--evaluations 150] [--problems wells peaks …] [--out FILE]
+    python benchmarks/many_optima.py [--seeds 4] [--evaluations 150] [--problems wells peaks …]
+                                     [--methods without with botorch-ucb …] [--out FILE]
 
-Wells: ten wells 1 / (r^2 + c) of random place and depth in four dimensions (Shekel's form). Peaks: 21 rotated Gaussian
-peaks in four dimensions (Gallagher's form). Waves: a rotated bowl with ripples in five dimensions. The others are the
-classical functions in five or six dimensions, their optimum moved by the seed. Every run has ten Sobol points first,
-the same for both. With --out, finished runs are kept in FILE, and not made again.
+Wells: ten wells 1 / (r^2 + c) of random place and depth in four dimensions (Shekel's form). Aligned: the same, their
+places in the plane x0 = x2, x1 = x3. Peaks: 21 rotated Gaussian peaks in four dimensions (Gallagher's form). Waves: a
+rotated bowl with ripples in five dimensions. The others are the classical functions in five or six dimensions, their
+optimum moved by the seed. A method is the default without or with fresh looks, or one of the bench by its name. Every
+run has ten Sobol points first, the same for all. With --out, finished runs are kept in FILE, and not made again.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +27,31 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from dechbo import Float, Optimizer, Space, freshlook
+from dechbo.bench import methods
+from dechbo.bench.peers import Peer
 from dechbo.bench.problems.classic import ackley_value, levy_value, rosenbrock_value, styblinski_value
 
 Array = NDArray[np.float64]
 Problem = tuple[Callable[[Array], float], int, float]  # on the unit cube, its dimension, its minimum
 NEVER = 10**9
+GIVEN = 10
+OURS = ("without", "with")
 
 
 def wells(seed: int) -> Problem:
-    """Minus the sum of 1 / (r^2 + c)."""
+    """Ten wells anywhere."""
     rng = np.random.default_rng([77, seed])
-    centres, widths = rng.uniform(1, 9, (10, 4)), rng.uniform(0.1, 0.8, 10)
+    return wells_at(rng.uniform(1, 9, (10, 4)), rng.uniform(0.1, 0.8, 10))
+
+
+def aligned(seed: int) -> Problem:
+    """Ten wells in a plane."""
+    rng = np.random.default_rng([177, seed])
+    return wells_at(np.tile(rng.uniform(1, 9, (10, 2)), 2), rng.uniform(0.1, 0.8, 10))
+
+
+def wells_at(centres: Array, widths: Array) -> Problem:
+    """Minus the sum of 1 / (r^2 + c)."""
 
     def value(u: Array) -> float:
         return -float((1 / (((10 * u - centres) ** 2).sum(axis=1) + widths)).sum())
@@ -84,6 +103,7 @@ def moved(
 
 PROBLEMS: dict[str, Callable[[int], Problem]] = {
     "wells": wells,
+    "aligned": aligned,
     "peaks": peaks,
     "waves": waves,
     "ackley-6": moved(ackley_value, 6, -32.768, 32.768, 16.0),
@@ -93,17 +113,44 @@ PROBLEMS: dict[str, Callable[[int], Problem]] = {
 }
 
 
-def regret(problem: Problem, seed: int, evaluations: int) -> float:
-    """The regret of the default optimiser after ten initial points and so many evaluations."""
+class Asking(Protocol):
+    """What every method has."""
+
+    def ask(self) -> Mapping[str, Any]:
+        """The next point."""
+        ...
+
+    def tell(self, params: Mapping[str, Any], value: float) -> object:
+        """Its value."""
+        ...
+
+
+def regret(problem: Problem, method: Asking, seed: int, evaluations: int) -> float:
+    """The regret after ten initial points and so many evaluations."""
     value, dim, minimum = problem
-    optimizer = Optimizer(Space({f"x{i}": Float(0, 1) for i in range(dim)}), seed=seed)
-    for u in qmc.Sobol(dim, rng=np.random.default_rng([seed, dim])).random(16)[:10]:
-        optimizer.tell({f"x{i}": float(x) for i, x in enumerate(u)}, value(u))
+    best = np.inf
+    for u in qmc.Sobol(dim, rng=np.random.default_rng([seed, dim])).random(16)[:GIVEN]:
+        method.tell({f"x{i}": float(x) for i, x in enumerate(u)}, value(u))
+        best = min(best, value(u))
     for _ in range(evaluations):
-        params = optimizer.ask()
-        optimizer.tell(params, value(np.array(list(params.values()))))
-    best = optimizer.best
-    return (best.number_value if best is not None else np.inf) - minimum
+        params = method.ask()
+        found = value(np.array([params[f"x{i}"] for i in range(dim)]))
+        method.tell(params, found)
+        best = min(best, found)
+    return float(best - minimum)
+
+
+@contextmanager
+def made(name: str, dim: int, seed: int, evaluations: int) -> Iterator[Asking]:
+    """The method of that name, for one run."""
+    space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
+    if name in OURS:
+        yield Optimizer(space, seed=seed)
+    elif methods.is_peer(name):
+        with closing(Peer(name, space, seed=seed, n_initial=GIVEN, budget=GIVEN + evaluations)) as peer:
+            yield peer
+    else:
+        yield methods.ENTRIES[name].made(space, seed, GIVEN)
 
 
 def main() -> None:
@@ -112,35 +159,34 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--evaluations", type=int, default=150)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
+    parser.add_argument("--methods", nargs="+", default=list(OURS), choices=[*OURS, *methods.names()], metavar="METHOD")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     known: dict[str, float] = {}
     if chosen.out is not None and chosen.out.exists():
         known = {row["run"]: row["regret"] for row in map(json.loads, chosen.out.read_text().splitlines())}
     patience = freshlook.PATIENCE
-    regrets: dict[tuple[str, bool], list[float]] = {}
-    for seed in range(chosen.seeds):
-        for name in chosen.problems:
-            for looks in (False, True):
-                run = f"{name} seed {seed} evaluations {chosen.evaluations} {'with' if looks else 'without'} looks"
-                if run not in known:
-                    freshlook.PATIENCE = patience if looks else NEVER
-                    started = time.process_time()
-                    known[run] = regret(PROBLEMS[name](seed), seed, chosen.evaluations)
-                    seconds = time.process_time() - started
-                    print(f"{run}: regret {known[run]:.3g}, {seconds:.0f} s", flush=True)
-                    if chosen.out is not None:
-                        with chosen.out.open("a") as file:
-                            row = {"run": run, "regret": known[run], "seconds": round(seconds, 1)}
-                            print(json.dumps(row), file=file, flush=True)
-                regrets.setdefault((name, looks), []).append(known[run])
-    for name in chosen.problems:
-        lines = []
-        for looks in (False, True):
-            values = regrets[name, looks]
-            each = ", ".join(f"{value:.2g}" for value in values)
-            lines.append(f"{'with' if looks else 'without'} {np.mean(values):.3g} ({each})")
-        print(f"{name:13s} {'; '.join(lines)}")
+    regrets: dict[tuple[str, str], list[float]] = {}
+    for seed, name, method in itertools.product(range(chosen.seeds), chosen.problems, chosen.methods):
+        run = f"{name} seed {seed} evaluations {chosen.evaluations} {method}{' looks' if method in OURS else ''}"
+        if run not in known:
+            freshlook.PATIENCE = NEVER if method == "without" else patience
+            problem = PROBLEMS[name](seed)
+            started = time.process_time()
+            with made(method, problem[1], seed, chosen.evaluations) as asking:
+                known[run] = regret(problem, asking, seed, chosen.evaluations)
+                seconds = time.process_time() - started
+                if isinstance(asking, Peer):
+                    seconds += asking.cpu_clock()
+            print(f"{run}: regret {known[run]:.3g}, {seconds:.0f} CPU s", flush=True)
+            if chosen.out is not None:
+                with chosen.out.open("a") as file:
+                    row = {"run": run, "regret": known[run], "seconds": round(seconds, 1)}
+                    print(json.dumps(row), file=file, flush=True)
+        regrets.setdefault((name, method), []).append(known[run])
+    for (name, method), values in regrets.items():
+        each = ", ".join(f"{value:.2g}" for value in values)
+        print(f"{name:13s} {method:12s} {np.mean(values):.3g} ({each})")
 
 
 if __name__ == "__main__":
