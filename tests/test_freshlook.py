@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dechbo import Categorical, FactorGraph, Float, Optimizer, Space
-from dechbo.freshlook import CUTS, GAIN, PATIENCE, FreshLook, evaluations_in_vain, share_of_looks
+from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
+from dechbo.freshlook import CUTS, GAIN, PATIENCE, REPEAT, TRIFLE, FreshLook, evaluations_in_vain, share_of_looks
 from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.observations import Observations, Standardisation
 from dechbo.refine import Search
@@ -103,6 +103,52 @@ def test_looks_come_after_patience_and_ever_more_often():
         assert shares[patience] == 0.5
         assert (np.diff(shares[patience:]) > 0).all()
         assert shares[-1] < 1
+
+
+def creeping(step: float) -> FreshLook:
+    """After the best of a spread, one gain of ``step`` interquartile ranges after another, each next to the last."""
+    spread = np.random.default_rng(0).random((16, 2))
+    X = np.vstack([spread, NARROW + 0.004 * np.arange(PATIENCE + 1)[:, None]])
+    low = np.linspace(-1.0, 0.0, 16)
+    unit = float(np.subtract(*np.percentile(np.append(low, np.zeros(PATIENCE + 1)), [75, 25])))
+    return look(lambda X: np.append(low, unit * step * np.arange(PATIENCE + 1)), X)
+
+
+def test_an_optimum_that_still_gives_a_little_is_not_exhausted():
+    last = NARROW + 0.004 * PATIENCE + REPEAT / 2
+    assert not creeping(TRIFLE).repeats(last)
+    assert creeping(TRIFLE / 100).repeats(last)
+
+
+def test_only_the_immediate_neighbourhood_of_an_evaluation_is_a_repeat_of_it():
+    task = creeping(TRIFLE / 100)
+    assert task.repeats(NARROW - 0.9 * REPEAT)
+    assert not task.repeats(NARROW - [0.0, 1.1 * REPEAT])  # one coordinate apart is enough
+    assert task.unrepeating.is_taken(NARROW)
+    assert not task.scout.is_taken(NARROW)
+    assert not replace(task, searched=PATIENCE - 1).repeats(NARROW)
+
+
+def test_an_exhausted_optimum_is_never_evaluated_again():
+    """Its asks would come within a thousandth of what is known, twenty times over."""
+    least = {}
+    for stay in (True, False):
+        optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, look_elsewhere=not stay)
+        for _ in range(60):
+            params = optimizer.ask()
+            optimizer.tell(params, bowl(params))
+        X = np.array([[e.params["a"], e.params["b"]] for e in optimizer.evaluations])
+        least[stay] = [float(np.abs(X[:k] - X[k]).max(axis=1).min()) for k in range(40, 60)]
+    assert min(least[True]) < REPEAT
+    assert min(least[False]) >= REPEAT
+
+
+def test_discrete_values_are_told_apart_by_what_is_taken_alone():
+    space = Space({"a": Int(0, 5), "b": Int(0, 5)})
+    X = np.array([space.encode({"a": a, "b": b}) for a in range(6) for b in range(6)])
+    task = look(lambda X: -X.sum(axis=1), X, space=space)  # the first is the best
+    assert not task.repeats(X[0])
+    assert task.unrepeating is task.scout
 
 
 # ----------------------------------------------------------------------------------------------- where

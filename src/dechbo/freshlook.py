@@ -5,6 +5,9 @@ the model the rest of the space is all alike, and the bound never leaves for ano
 the known optimum is cut off at the height of the best point beyond it, the model is fitted to what is left, and the
 joint bound searches there; if that has nothing to promise, the next optimum is cut off, and so on.
 
+Once even trifles have ceased to come, asks that would only repeat an evaluation take a look as well: a model that
+grants noise promises a little next to every good evaluation, for ever.
+
 Two points belong to one optimum if the posterior mean does not dip on the straight line between them. A place belongs
 to the optimum of the evaluation next to it.
 """
@@ -27,6 +30,8 @@ Array = NDArray[np.float64]
 Refit = Callable[[Observations, Standardisation], AdditiveGP]  # values anew standardised, and how
 
 GAIN = 1e-3  # of the interquartile range of the values: a gain that counts as one
+TRIFLE = 1e-4  # the same: less than this in all over the patience, and the known optimum is exhausted
+REPEAT = 1e-3  # a point this near to an evaluation in every coordinate of the cube is one of it again
 PATIENCE = 10  # evaluations without a gain, or one for each variable if that is more
 DIP = 0.05  # standard deviations of the values
 CUTS = 4  # optima that are cut off, one after another
@@ -35,20 +40,25 @@ AT_ONCE = 32  # points of which the ways to an optimum are looked at together
 STATIONS = np.linspace(0.0, 1.0, 8)[1:-1]  # on the way from one point to another
 
 
-def evaluations_in_vain(values: Array) -> int:
+def evaluations_in_vain(values: Array, gain: float = GAIN) -> int:
     """How many of the latest ``values`` (n,), larger being better, did not raise the best by what counts as a gain."""
     if len(values) == 0:
         return 0
     low, high = np.percentile(values, [25, 75])
     best = np.maximum.accumulate(values)
-    since = int(np.argmax(best >= best[-1] - GAIN * (high - low)))
+    since = int(np.argmax(best >= best[-1] - gain * (high - low)))
     return len(values) - 1 - since
 
 
 def share_of_looks(in_vain: int, dim: int) -> float:
     """How often to take a fresh look: never before the patience is over, then every second time and ever more often."""
-    patience = max(PATIENCE, dim)
+    patience = patience_in(dim)
     return 0.0 if in_vain < patience else in_vain / (in_vain + patience)
+
+
+def patience_in(dim: int) -> int:
+    """Evaluations without a gain after which the known optimum is doubted."""
+    return max(PATIENCE, dim)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +74,24 @@ class FreshLook:
     @property
     def is_due(self) -> bool:
         """Whether this ask takes a fresh look, drawn by its share: the same for the same model and pending points."""
-        in_vain = min(evaluations_in_vain(self._means[self._allowed]), self.searched)
-        share = share_of_looks(in_vain, self.scout.space.dim)
+        share = share_of_looks(self._in_vain(GAIN), self.scout.space.dim)
         return bool(np.random.default_rng([len(self._means), len(self.narrowing), 5]).random() < share)
 
     def would_stay(self, point: Array) -> bool:
         """Whether ``point`` is next to an evaluation as good as the best: its ask would not leave the known optimum."""
         return bool(self._means[self._next_to(point)] >= self._means[self._allowed].max(initial=-np.inf) - DIP)
+
+    def repeats(self, point: Array) -> bool:
+        """Whether ``point`` is next to nothing but an evaluation again, once the known optimum is exhausted."""
+        return self._exhausted and bool((np.abs(self.scout.data.X - point).max(axis=1) < REPEAT).any())
+
+    @property
+    def unrepeating(self) -> Scout:
+        """The search of the model as it is, but for points that repeat an evaluation."""
+        scout = self.scout
+        if not self._exhausted:
+            return scout
+        return replace(scout, is_taken=lambda point: scout.is_taken(point) or self.repeats(point))
 
     def point(self) -> Array | None:
         """The best free point by the joint bound beyond the known optima; None if nothing there has any promise."""
@@ -135,6 +156,14 @@ class FreshLook:
         """The evaluation next to ``point``; two categories are 1 apart."""
         X, held = self.scout.data.X, self.scout.space.is_categorical
         return int((np.where(held, np.abs(X - point) > 1e-9, X - point) ** 2).sum(axis=1).argmin())
+
+    def _in_vain(self, gain: float) -> int:
+        return min(evaluations_in_vain(self._means[self._allowed], gain), self.searched)
+
+    @cached_property
+    def _exhausted(self) -> bool:
+        """Whether evaluations next to each other are in vain; between discrete values there is nothing to avoid."""
+        return len(self.scout.moving) > 0 and self._in_vain(TRIFLE) >= patience_in(self.scout.space.dim)
 
     @cached_property
     def _means(self) -> Array:

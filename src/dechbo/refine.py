@@ -131,14 +131,16 @@ class Search:
         """The point chosen, unless a fresh look is due, or it can gain nothing: then the joint bound says where to."""
         if not self.look_elsewhere:
             return chosen
+        scout, repeats = self.scout, False
         if self.refit is not None and not self.fixed:
             look = FreshLook(self.scout, self.known, self.narrowing, self.refit, self.searched)
-            point = look.point() if look.is_due and look.would_stay(chosen.point) else None
+            scout, repeats = look.unrepeating, look.repeats(chosen.point)
+            point = look.point() if (repeats or look.is_due) and look.would_stay(chosen.point) else None
             if point is not None:
                 return self.rescored(chosen, point, "elsewhere")
-        if self.scout.promise(chosen.point[None])[0] >= WORTHWHILE:
+        if not repeats and self.scout.promise(chosen.point[None])[0] >= WORTHWHILE:
             return chosen
-        return self.rescored(chosen, self.scout.elsewhere(chosen.point), "elsewhere")
+        return self.rescored(chosen, scout.elsewhere(chosen.point), "elsewhere")
 
     def rescored(self, on_grid: Suggestion | None, point: Array, source: str) -> Suggestion:
         """``point``, which no certificate speaks of."""

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dechbo.bench import methods, paper, problems
-from dechbo.bench.crew import work_off
+from dechbo.bench.fleet import work_off
 from dechbo.bench.methods import chosen
 from dechbo.bench.progress import Progress
 from dechbo.bench.records import FINISHED, BenchError, Journal, Record, Run, absent, write_absent

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dechbo.bench.crew import NOT_RUN
+from dechbo.bench.fleet import NOT_RUN
 from dechbo.bench.records import FINISHED, Run
 
 

@@ -1,4 +1,4 @@
-"""A crew of worker processes that make runs side by side: one thread each, watched, replaced when one dies."""
+"""A fleet of worker processes that make runs side by side: one thread each, watched, replaced when one dies."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ class Audience(Protocol):
 def work_off(runs: Sequence[Run], results: Path, *, workers: int, cpu_limit: float | None, audience: Audience) -> None:
     """Make all ``runs``, in this order, ``workers`` at a time; Ctrl-C stops them and leaves nothing running."""
     waiting = deque(runs)
-    crew = [_Hand(results, cpu_limit) for _ in range(min(workers, len(runs)))]
+    fleet = [_Hand(results, cpu_limit) for _ in range(min(workers, len(runs)))]
     try:
-        for hand in crew:
+        for hand in fleet:
             hand.give(waiting.popleft(), audience)
-        while any(hand.run for hand in crew):
-            ready = wait([hand.pipe for hand in crew if hand.run], timeout=0.5)
+        while any(hand.run for hand in fleet):
+            ready = wait([hand.pipe for hand in fleet if hand.run], timeout=0.5)
             audience.tick()
-            for hand in crew:
+            for hand in fleet:
                 if hand.pipe in ready and hand.hear(audience) and waiting:
                     hand.give(waiting.popleft(), audience)
     finally:
-        for hand in crew:
+        for hand in fleet:
             hand.stop()
 
 
