@@ -1,41 +1,42 @@
 """Functions with many optima, and some with one: regret with and without fresh looks, and of other methods.
 
-    python benchmarks/many_optima.py [--seeds 4] [--evaluations 150] [--problems wells peaks …]
-                                     [--methods without with botorch-ucb …] [--out FILE]
+    python benchmarks/many_optima.py                    # 4 seeds, 150 evaluations, without looks and with them
+    python benchmarks/many_optima.py --seeds 6 --problems wells aligned waves --methods dechbo botorch-ucb
 
 Wells: ten wells 1 / (r^2 + c) of random place and depth in four dimensions (Shekel's form). Aligned: the same, their
 places in the plane x0 = x2, x1 = x3. Peaks: 21 rotated Gaussian peaks in four dimensions (Gallagher's form). Waves: a
 rotated bowl with ripples in five dimensions. The others are the classical functions in five or six dimensions, their
-optimum moved by the seed. A method is the default without or with fresh looks, or one of the bench by its name. Every
-run has ten Sobol points first, the same for all. With --out, finished runs are kept in FILE, and not made again.
+optimum moved by the seed. Methods are those of the bench by name, and "no-looks", the default without fresh looks.
+Every run has ten Sobol points first, the same for all, and is appended to the record as soon as it is finished.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from dechbo import Float, Optimizer, Space, freshlook
+from dechbo import Float, Space, freshlook
 from dechbo.bench import methods
 from dechbo.bench.peers import Peer
 from dechbo.bench.problems.classic import ackley_value, levy_value, rosenbrock_value, styblinski_value
+from records import RESULTS, Record
 
 Array = NDArray[np.float64]
 Problem = tuple[Callable[[Array], float], int, float]  # on the unit cube, its dimension, its minimum
+RECORD = RESULTS / "many_optima.jsonl"
+KEY = ("problem", "method", "seed", "evaluations")
+NO_LOOKS = "no-looks"
 NEVER = 10**9
 GIVEN = 10
-OURS = ("without", "with")
 
 
 def wells(seed: int) -> Problem:
@@ -113,19 +114,7 @@ PROBLEMS: dict[str, Callable[[int], Problem]] = {
 }
 
 
-class Asking(Protocol):
-    """What every method has."""
-
-    def ask(self) -> Mapping[str, Any]:
-        """The next point."""
-        ...
-
-    def tell(self, params: Mapping[str, Any], value: float) -> object:
-        """Its value."""
-        ...
-
-
-def regret(problem: Problem, method: Asking, seed: int, evaluations: int) -> float:
+def regret(problem: Problem, method: methods.Method, seed: int, evaluations: int) -> float:
     """The regret after ten initial points and so many evaluations."""
     value, dim, minimum = problem
     best = np.inf
@@ -141,52 +130,51 @@ def regret(problem: Problem, method: Asking, seed: int, evaluations: int) -> flo
 
 
 @contextmanager
-def made(name: str, dim: int, seed: int, evaluations: int) -> Iterator[Asking]:
+def made(name: str, dim: int, seed: int, evaluations: int) -> Iterator[methods.Method]:
     """The method of that name, for one run."""
     space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
-    if name in OURS:
-        yield Optimizer(space, seed=seed)
-    elif methods.is_peer(name):
+    if methods.is_peer(name):
         with closing(Peer(name, space, seed=seed, n_initial=GIVEN, budget=GIVEN + evaluations)) as peer:
             yield peer
+    elif name == NO_LOOKS:
+        patience, freshlook.PATIENCE = freshlook.PATIENCE, NEVER
+        yield methods.ENTRIES["dechbo"].made(space, seed, GIVEN)
+        freshlook.PATIENCE = patience
     else:
         yield methods.ENTRIES[name].made(space, seed, GIVEN)
 
 
+def run(problem: str, method: str, seed: int, evaluations: int) -> dict[str, float]:
+    """The regret of one run, and its CPU seconds."""
+    function = PROBLEMS[problem](seed)
+    started = time.process_time()
+    with made(method, function[1], seed, evaluations) as asking:
+        end = regret(function, asking, seed, evaluations)
+        seconds = time.process_time() - started + (asking.cpu_clock() if isinstance(asking, Peer) else 0.0)
+    return {"regret": end, "seconds": round(seconds, 1)}
+
+
 def main() -> None:
-    """One line a run, then one for each problem."""
+    """One line a run, then one for each problem and method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--evaluations", type=int, default=150)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
-    parser.add_argument("--methods", nargs="+", default=list(OURS), choices=[*OURS, *methods.names()], metavar="METHOD")
-    parser.add_argument("--out", type=Path)
+    known = [NO_LOOKS, *methods.names()]
+    parser.add_argument("--methods", nargs="+", default=[NO_LOOKS, "dechbo"], choices=known, metavar="METHOD")
+    parser.add_argument("--record", type=Path, default=RECORD)
     chosen = parser.parse_args()
-    known: dict[str, float] = {}
-    if chosen.out is not None and chosen.out.exists():
-        known = {row["run"]: row["regret"] for row in map(json.loads, chosen.out.read_text().splitlines())}
-    patience = freshlook.PATIENCE
-    regrets: dict[tuple[str, str], list[float]] = {}
-    for seed, name, method in itertools.product(range(chosen.seeds), chosen.problems, chosen.methods):
-        run = f"{name} seed {seed} evaluations {chosen.evaluations} {method}{' looks' if method in OURS else ''}"
-        if run not in known:
-            freshlook.PATIENCE = NEVER if method == "without" else patience
-            problem = PROBLEMS[name](seed)
-            started = time.process_time()
-            with made(method, problem[1], seed, chosen.evaluations) as asking:
-                known[run] = regret(problem, asking, seed, chosen.evaluations)
-                seconds = time.process_time() - started
-                if isinstance(asking, Peer):
-                    seconds += asking.cpu_clock()
-            print(f"{run}: regret {known[run]:.3g}, {seconds:.0f} CPU s", flush=True)
-            if chosen.out is not None:
-                with chosen.out.open("a") as file:
-                    row = {"run": run, "regret": known[run], "seconds": round(seconds, 1)}
-                    print(json.dumps(row), file=file, flush=True)
-        regrets.setdefault((name, method), []).append(known[run])
-    for (name, method), values in regrets.items():
-        each = ", ".join(f"{value:.2g}" for value in values)
-        print(f"{name:13s} {method:12s} {np.mean(values):.3g} ({each})")
+    for name in chosen.methods:
+        if (reason := methods.absent(name)) is not None:
+            parser.error(f"{name} is {reason}")
+    record = Record(chosen.record, KEY)
+    cases = itertools.product(range(chosen.seeds), chosen.problems, chosen.methods, [chosen.evaluations])
+    for seed, problem, method, evaluations in cases:
+        record.add({"problem": problem, "method": method, "seed": seed, "evaluations": evaluations}, run)
+    for problem, method in itertools.product(chosen.problems, chosen.methods):
+        wanted = [(problem, method, seed, chosen.evaluations) for seed in range(chosen.seeds)]
+        regrets = [row["regret"] for row in record.rows if tuple(row[name] for name in KEY) in wanted]
+        print(f"{problem:13s} {method:12s} {np.mean(regrets):.3g} ({', '.join(f'{end:.2g}' for end in regrets)})")
 
 
 if __name__ == "__main__":

@@ -151,6 +151,16 @@ def test_discrete_values_are_told_apart_by_what_is_taken_alone():
     assert task.unrepeating is task.scout
 
 
+def test_the_same_numbers_in_another_category_are_no_repeat():
+    space = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Categorical(["p", "q"])})
+    first, second = (space.encode({"a": 0.2, "b": 0.2, "c": c}) for c in "pq")
+    X = np.vstack([first, np.column_stack([np.random.default_rng(0).random((20, 2)), np.full(20, first[2])])])
+    values = np.append(1.0, np.linspace(-1.0, 0.0, 20))  # the first is the best
+    task = look(lambda X: values, X, space=space, kernel=["matern52", "matern52", "categorical"])
+    assert task.repeats(first)
+    assert not task.repeats(second)
+
+
 # ----------------------------------------------------------------------------------------------- where
 
 

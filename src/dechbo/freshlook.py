@@ -31,7 +31,7 @@ Refit = Callable[[Observations, Standardisation], AdditiveGP]  # values anew sta
 
 GAIN = 1e-3  # of the interquartile range of the values: a gain that counts as one
 TRIFLE = 1e-4  # the same: less than this in all over the patience, and the known optimum is exhausted
-REPEAT = 1e-3  # a point this near to an evaluation in every coordinate of the cube is one of it again
+REPEAT = 1e-3  # a point this near to an evaluation in every coordinate of the cube only repeats it
 PATIENCE = 10  # evaluations without a gain, or one for each variable if that is more
 DIP = 0.05  # standard deviations of the values
 CUTS = 4  # optima that are cut off, one after another
@@ -82,8 +82,8 @@ class FreshLook:
         return bool(self._means[self._next_to(point)] >= self._means[self._allowed].max(initial=-np.inf) - DIP)
 
     def repeats(self, point: Array) -> bool:
-        """Whether ``point`` is next to nothing but an evaluation again, once the known optimum is exhausted."""
-        return self._exhausted and bool((np.abs(self.scout.data.X - point).max(axis=1) < REPEAT).any())
+        """Whether ``point`` would only repeat an evaluation; never so before the known optimum is exhausted."""
+        return self._exhausted and bool((self._apart(point).max(axis=1) < REPEAT).any())
 
     @property
     def unrepeating(self) -> Scout:
@@ -153,9 +153,14 @@ class FreshLook:
         return no_dip
 
     def _next_to(self, point: Array) -> int:
-        """The evaluation next to ``point``; two categories are 1 apart."""
-        X, held = self.scout.data.X, self.scout.space.is_categorical
-        return int((np.where(held, np.abs(X - point) > 1e-9, X - point) ** 2).sum(axis=1).argmin())
+        """The evaluation next to ``point``."""
+        return int((self._apart(point) ** 2).sum(axis=1).argmin())
+
+    def _apart(self, point: Array) -> Array:
+        """How far the evaluations are from ``point`` in each coordinate, (n, d); two categories are 1 apart."""
+        gap = np.abs(self.scout.data.X - point)
+        apart: Array = np.where(self.scout.space.is_categorical, gap > 1e-9, gap)
+        return apart
 
     def _in_vain(self, gain: float) -> int:
         return min(evaluations_in_vain(self._means[self._allowed], gain), self.searched)
