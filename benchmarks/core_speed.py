@@ -38,13 +38,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
-import dechbo.model
+import dechbo.models.model
 from dechbo import FactorGraph, Float, Optimizer, Space
 from dechbo.acquisition import TableCache, ucb_tables
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
-from dechbo.grids import Granularity, base_candidates
 from dechbo.maxsum import MaxSum
-from dechbo.observations import Observations
+from dechbo.search.grids import Granularity, base_candidates
 
 Array = NDArray[np.float64]
 Call = Callable[[], Any]
@@ -471,7 +471,7 @@ def status(key: str) -> float:
 def probe(d: int, t: int, work: float, seed: int) -> dict[str, float]:
     """One cold ask at d in this process: seconds, of which the fit, its evaluations, and the memory it added."""
     count, fitting = 0, 0.0
-    gradient, fit = AdditiveGP.log_evidence_gradient, dechbo.model.fit
+    gradient, fit = AdditiveGP.log_evidence_gradient, dechbo.models.model.fit
 
     def counted(gp: AdditiveGP, data: Observations) -> tuple[float, Array]:
         nonlocal count
@@ -487,7 +487,7 @@ def probe(d: int, t: int, work: float, seed: int) -> dict[str, float]:
 
     small = Problem(rosenbrock, uniform_points(rosenbrock, 6, 20, 0))
     our_asks(small, ring(6), 0, 1)
-    AdditiveGP.log_evidence_gradient, dechbo.model.fit = counted, timed  # type: ignore[method-assign,assignment]
+    AdditiveGP.log_evidence_gradient, dechbo.models.model.fit = counted, timed  # type: ignore[method-assign,assignment]
     problem = Problem(rosenbrock, uniform_points(rosenbrock, d, t, seed))
     granularity = Granularity(work=work)
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew

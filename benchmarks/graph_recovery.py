@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from dechbo.bench.problems.overlapping import random_scopes, random_waves, wave_product
-from dechbo.observations import Observations
+from dechbo.data.observations import Observations
 from dechbo.structure import GraphPrior
 from dechbo.structure.learner import Effort, learn
 from dechbo.threads import one_blas_thread

@@ -19,9 +19,9 @@ import time
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
+from dechbo.data.observations import Observations
 from dechbo.gp import fit
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 from dechbo.structure import GraphPrior, GraphSampler
 from dechbo.structure.evidence import EvidenceTarget
 from dechbo.structure.learner import Effort, learn

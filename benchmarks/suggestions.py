@@ -10,6 +10,7 @@ builds round differently. After a change of behaviour, or on another machine, re
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -49,7 +50,7 @@ LIMITED = {"a": Float(0.0, 1.0), "b": Float(0.0, 1.0), "c": Float(0.0, 1.0), "d"
 def objective(params: Mapping[str, Any]) -> float:
     """A sum of overlapping terms over whatever the parameters are."""
     units = [_unit(value) for value in params.values()]
-    chain = sum(math.sin(3 * a + 2 * b) * (a - b) for a, b in zip(units, units[1:], strict=False))
+    chain = sum(math.sin(3 * a + 2 * b) * (a - b) for a, b in itertools.pairwise(units))
     return chain + sum((u - 0.3) ** 2 for u in units)
 
 
@@ -133,7 +134,7 @@ def replayed(space: Space, evaluations: int) -> list[Params]:
     first = Optimizer(space, seed=6)
     run(first, evaluations)
     second = Optimizer(space, seed=6)
-    second.replay(first.evaluations, [{name: 0.25 for name in space.names}])
+    second.replay(first.evaluations, [dict.fromkeys(space.names, 0.25)])
     return [second.ask()]
 
 

@@ -13,7 +13,7 @@ from ax.generation_strategy.external_generation_node import ExternalGenerationNo
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from dechbo import Categorical, Float, Int, Optimizer, Space
-from dechbo.records import Evaluation
+from dechbo.data.evaluation import Evaluation
 
 
 class DecHBONode(ExternalGenerationNode):

@@ -26,7 +26,7 @@ def show(title: str, found: list) -> None:
             print(f"  {' '.join(one.scope):10}  probability {one.probability:.2f}  share of variance {one.share:.2f}")
 
 
-show("from arrays (true shares: 0.30 and 0.22)", dechbo.interactions(X, y, space))
+show("from arrays (true shares: 0.30 and 0.22)", dechbo.interactions.from_table(X, y, space))
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "results.csv"

@@ -6,8 +6,8 @@ import numpy as np
 
 from dechbo import Exact, FactorGraph, Int, Optimizer, Space
 from dechbo.acquisition import BetaContext, beta_schedule
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
-from dechbo.observations import Observations
 from dechbo.theory import average_regret, regret_bound
 
 space = Space({name: Int(0, 4) for name in "abcd"})

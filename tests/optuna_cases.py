@@ -11,8 +11,8 @@ from typing import Any
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from dechbo.grids import Granularity
 from dechbo.integrations.optuna import DecHBOSampler
+from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
 
 QUICK: dict[str, Any] = {"effort": Effort(steps=20), "granularity": Granularity(work=1e5, polish_steps=3)}

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
+from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters
-from dechbo.interaction import sobol_shares
-from dechbo.observations import Observations
+from dechbo.interactions import sobol_shares
 from dechbo.structure.learner import Effort
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Int(0, 9), "d": Categorical(["p", "q", "r"])})

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dechbo.acquisition import Acquisition, BetaContext, beta_schedule
-from dechbo.engine import LocalEngine
+from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact
-from dechbo.observations import Observations
+from dechbo.search.engine import LocalEngine
 from dechbo.theory import (
     RegretReport,
     average_regret,

@@ -7,17 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dechbo.analysis import interactions
+    from dechbo import interactions
+    from dechbo._minimize import minimize
     from dechbo.errors import DechboError
     from dechbo.graph import FactorGraph
-    from dechbo.loop import minimize
     from dechbo.maxsum import Exact, MaxSum
     from dechbo.optimizer import Optimizer
     from dechbo.space import Categorical, Float, Int, Linear, Space
     from dechbo.studies.storage import make_storage
     from dechbo.tables import FactorTables
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Categorical": "space",
@@ -31,9 +31,8 @@ _HOMES = {
     "MaxSum": "maxsum",
     "Optimizer": "optimizer",
     "Space": "space",
-    "interactions": "analysis",
     "make_storage": "studies.storage",
-    "minimize": "loop",
+    "minimize": "_minimize",
 }
 
 __all__ = [
@@ -56,6 +55,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "interactions":  # a module: dechbo.interactions.from_csv(…)
+        return import_module("dechbo.interactions")
     if name not in _HOMES:
         raise AttributeError(f"module 'dechbo' has no attribute {name!r}")
     value = getattr(import_module(f"dechbo.{_HOMES[name]}"), name)

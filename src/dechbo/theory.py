@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Ensemble, Surrogate
 from dechbo.gp.kernels import curvatures
-from dechbo.observations import Observations
 
 Array = NDArray[np.float64]
 

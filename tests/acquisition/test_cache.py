@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 import dechbo.acquisition.cache as cache_module
 from dechbo.acquisition import TableCache, ucb_tables
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 from gp_strategies import cases
 
 GRAPH = FactorGraph(4, ((0,), (1, 0), (2, 3, 1)))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dechbo.acquisition import JointAcquisition
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 
 GRAPH = FactorGraph(4, ((0,), (1,), (2,), (3,), (0, 1), (1, 2, 3)))
 KERNELS = ("matern52", "se", "matern52", "categorical")

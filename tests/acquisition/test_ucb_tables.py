@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dechbo.acquisition import ucb_tables
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 from gp_strategies import CATEGORIES, cases, dense_moments, factor_kernel, relabelled, summed_kernel
 
 

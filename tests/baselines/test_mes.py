@@ -21,9 +21,9 @@ from dechbo.baselines.entropy import (
     max_quantiles,
 )
 from dechbo.baselines.features import Features, SampledFunction, posterior_weights
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 from dechbo.space import Float, Space
 
 GRAPH = FactorGraph(4, ((0, 1), (2, 3)))

@@ -9,14 +9,14 @@ import pytest
 from rival_cases import CUBE, MIXED, mixed_value, quadratic, random_start, run
 
 from dechbo.acquisition import Acquisition, ucb_tables
-from dechbo.ascent import ascend
 from dechbo.baselines import GPUCB, AddGPUCB
 from dechbo.baselines.component import Component, ComponentAcquisition, UpperBound
 from dechbo.baselines.fits import fitted
 from dechbo.baselines.partition import random_partition
+from dechbo.data.observations import Observations
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import MaxSum
-from dechbo.observations import Observations
+from dechbo.search.polish import ascend
 from dechbo.space import Float, Space
 
 

@@ -7,11 +7,11 @@ import pytest
 from scipy.integrate import quad
 
 from dechbo.acquisition import Acquisition, TableCache, ucb_tables
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.gp.correlation import Correlation
 from dechbo.gp.kernels import kernel_codes
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 
 KERNELS = ("matern52", "se", "matern52", "categorical", "se")
 DOMAINS = (None, None, np.linspace(0, 1, 7), np.arange(4.0), np.array([0.0, 0.2, 1.0]))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dechbo.acquisition import Acquisition, AverageAcquisition, average_tables, ucb_tables
+from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 
 GRAPHS = (FactorGraph(3, ((0,), (1,), (2,), (0, 1))), FactorGraph(3, ((0,), (1,), (2,), (0, 1), (1, 2))))
 WEIGHTS = (0.25, 0.75)

@@ -4,9 +4,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 from gp_strategies import cases, dense_regressor, make_case, relabelled, summed_kernel
 
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from dechbo.data.observations import Observations
 from dechbo.errors import DataError, OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 from gp_strategies import draw_factor, draw_points
 
 GRAPH = FactorGraph(3, ((0,), (1,), (0, 2)))

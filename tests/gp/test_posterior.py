@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, kstest
 
+from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 from gp_strategies import (
     cases,
     dense_moments,

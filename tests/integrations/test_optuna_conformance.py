@@ -8,8 +8,8 @@ import pytest
 from optuna.samplers import BaseSampler
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
 
-from dechbo.grids import Granularity
 from dechbo.integrations.optuna import DecHBOSampler
+from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
 
 QUICK = {"effort": Effort(chains=1, steps=20), "granularity": Granularity(work=1e4, polish_steps=0), "graph_samples": 1}

@@ -9,9 +9,9 @@ from typing import Any
 import optuna
 import pytest
 
-from dechbo.grids import Granularity
 from dechbo.integrations.optuna import DecHBOSampler, kept, learned_graph
-from dechbo.interaction import Interaction
+from dechbo.interactions import Interaction
+from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
 
 QUICK: dict[str, Any] = {"effort": Effort(steps=40), "granularity": Granularity(work=1e4, polish_steps=2)}

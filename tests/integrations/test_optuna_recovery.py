@@ -24,7 +24,7 @@ SCRIPT = """
 import json, os, random, signal, sys, time
 import optuna
 from dechbo.integrations.optuna import DecHBOSampler, recover, trials
-from dechbo.grids import Granularity
+from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)

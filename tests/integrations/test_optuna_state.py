@@ -57,7 +57,7 @@ def test_another_process_suggests_the_same(tmp_path: Path) -> None:
 import optuna
 from optuna.distributions import *
 from dechbo.integrations.optuna import DecHBOSampler
-from dechbo.grids import Granularity
+from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
 space = dict(x=FloatDistribution(0, 1), y=FloatDistribution(1e-3, 1, log=True), n=IntDistribution(1, 6),
              c=CategoricalDistribution(["a", None]))

@@ -7,10 +7,10 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import f, kstest, lognorm, truncnorm
 
+from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 from dechbo.structure import GraphPrior, GraphSampler, PairScores, graph_of
 from dechbo.structure.evidence import (
     NOISE_LEAST,

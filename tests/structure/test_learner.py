@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
-from dechbo.observations import Observations
 from dechbo.structure import GraphPrior
 from dechbo.structure.learner import Effort, learn
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 from dechbo.structure import graph_of, scores
 from dechbo.structure.scores import Scores, proposal_law, score_matrix, scores_of, triple_scores
 

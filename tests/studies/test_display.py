@@ -12,8 +12,8 @@ import yaml
 from rich.console import Console
 
 from dechbo.graph import FactorGraph
-from dechbo.interaction import Interaction
-from dechbo.records import AskInfo
+from dechbo.interactions import Interaction
+from dechbo.optimizer import AskInfo
 from dechbo.studies import words
 from dechbo.studies.display import Board, finishing
 from dechbo.studies.outcome import Outcome

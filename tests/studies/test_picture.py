@@ -68,7 +68,7 @@ class Parabola:
         self.evaluations = [self._evaluation(space.decode(rng.random(space.dim))) for _ in range(100)]
 
     def _evaluation(self, params):
-        from dechbo.records import Evaluation
+        from dechbo.data.evaluation import Evaluation
 
         return Evaluation(params, self.predict(params)[0])
 

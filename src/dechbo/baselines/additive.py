@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo import options
+from dechbo import checks
 from dechbo.acquisition import Beta, BetaContext, beta_schedule
 from dechbo.baselines.component import Component, ComponentAcquisition, Score
 from dechbo.baselines.fits import Fit, Fits
 from dechbo.baselines.maximise import Ranked, best_points, candidates, maximise
 from dechbo.baselines.partition import best_partition, given_partition
 from dechbo.baselines.rival import CANDIDATES, PARTITION, AskTell
+from dechbo.data.observations import Observations
 from dechbo.errors import NoObservations, OptionError
 from dechbo.gp import AdditivePosterior
 from dechbo.graph import FactorGraph
-from dechbo.model import kernels_of
-from dechbo.observations import Observations
+from dechbo.models.model import kernels_of
 from dechbo.space import Space
 
 Array = NDArray[np.float64]
@@ -63,10 +63,10 @@ class AdditiveRival(AskTell):
         relearn_every: int = 25,
     ) -> None:
         super().__init__(space, direction=direction, seed=seed, n_initial=n_initial)
-        self.kernel = options.one_of("kernel", kernel, ("matern52", "se"))
-        self.group_size = options.whole("group_size", group_size, 1)
-        self.partitions = options.whole("partitions", partitions, 1)
-        self.relearn_every = options.whole("relearn_every", relearn_every, 1)
+        self.kernel = checks.one_of("kernel", kernel, ("matern52", "se"))
+        self.group_size = checks.whole("group_size", group_size, 1)
+        self.partitions = checks.whole("partitions", partitions, 1)
+        self.relearn_every = checks.whole("relearn_every", relearn_every, 1)
         if groups is not None and group_size != 1:
             raise OptionError("give groups or a group_size, not both: groups say their sizes themselves")
         self._given = self._fixed_partition(groups)

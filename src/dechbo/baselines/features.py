@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP
 from dechbo.gp.additive import cholesky
 from dechbo.gp.kernels import CATEGORICAL, MATERN52
-from dechbo.observations import Observations
 
 Array = NDArray[np.float64]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dechbo.data.observations import Observations, Standardisation
 from dechbo.gp import AdditiveGP
 from dechbo.gp import fit as fit_gp
 from dechbo.graph import FactorGraph
-from dechbo.model import FAR, REBUILD_EVERY, refit_after
-from dechbo.observations import Observations, Standardisation
+from dechbo.models.model import FAR, REBUILD_EVERY, refit_after
 
 Array = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from dechbo.ascent import ascend
 from dechbo.baselines.rival import all_points
+from dechbo.search.polish import ascend
 from dechbo.space import Space
 
 Array = NDArray[np.float64]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo import options
+from dechbo import checks
 from dechbo.baselines.additive import AdditiveRival, Part
 from dechbo.baselines.component import Score
 from dechbo.baselines.entropy import MaxValueEntropy, gumbel_samples
@@ -72,9 +72,9 @@ class AddMES(AdditiveRival):
             partitions=partitions,
             relearn_every=relearn_every,
         )
-        self.samples = options.one_of("samples", samples, ("gumbel", "functions"))
-        self.max_values = options.whole("max_values", max_values, 1)
-        self.features = options.whole("features", features, 1)
+        self.samples = checks.one_of("samples", samples, ("gumbel", "functions"))
+        self.max_values = checks.whole("max_values", max_values, 1)
+        self.features = checks.whole("features", features, 1)
 
     def _scores(self, parts: list[Part]) -> list[Score]:
         rng = np.random.default_rng([self.seed, VALUES, self._known])

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.baselines.fits import fitted
+from dechbo.data.observations import Observations
 from dechbo.errors import ScopeError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 from dechbo.space import Space
 
 Array = NDArray[np.float64]

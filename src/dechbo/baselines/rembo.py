@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo import options
+from dechbo import checks
 from dechbo.acquisition import Beta
 from dechbo.baselines.additive import practical_beta
 from dechbo.baselines.component import Component, ComponentAcquisition, UpperBound
 from dechbo.baselines.fits import Fits
 from dechbo.baselines.maximise import best_points, candidates, maximise
 from dechbo.baselines.rival import CANDIDATES, EMBEDDING, RANDOM, SOBOL, AskTell, sobol_points
+from dechbo.data.history import SAME_POINT
 from dechbo.graph import FactorGraph
-from dechbo.history import SAME_POINT
 from dechbo.space import Float, Space
 from dechbo.threads import one_blas_thread
 
@@ -105,9 +105,9 @@ class REMBO(AskTell):
     ) -> None:
         super().__init__(space, direction=direction, seed=seed, n_initial=n_initial)
         default = min(10, -(-space.dim // 2))
-        self.embedding_dim = default if embedding_dim is None else options.whole("embedding_dim", embedding_dim, 1)
-        count = options.whole("embeddings", embeddings, 1)
-        options.one_of("kernel", kernel, ("matern52", "se"))
+        self.embedding_dim = default if embedding_dim is None else checks.whole("embedding_dim", embedding_dim, 1)
+        count = checks.whole("embeddings", embeddings, 1)
+        checks.one_of("kernel", kernel, ("matern52", "se"))
         self._beta = practical_beta(beta)
         first = -(-self.n_initial // count)
         self.embeddings = tuple(

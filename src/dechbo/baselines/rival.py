@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from dechbo import options
+from dechbo import checks
+from dechbo.data.evaluation import Evaluation, Params
+from dechbo.data.history import History, same_places
 from dechbo.errors import OptionError
-from dechbo.history import History, same_places
-from dechbo.records import Evaluation, Params
-from dechbo.refine import ENUMERABLE
+from dechbo.search.grid_search import ENUMERABLE
 from dechbo.space import Space
 from dechbo.threads import one_blas_thread
 
@@ -49,10 +49,10 @@ class AskTell:
         if not isinstance(space, Space):
             raise OptionError(f"expected a Space, got {type(space).__name__}; write Space({{'x': Float(0, 1)}})")
         self.space = space
-        self.direction = options.one_of("direction", direction, ("minimize", "maximize"))
+        self.direction = checks.one_of("direction", direction, ("minimize", "maximize"))
         drawn = int(np.random.SeedSequence().generate_state(1)[0])
-        self.seed = drawn if seed is None else options.whole("seed", seed, 0)
-        self.n_initial = options.whole("n_initial", n_initial, 1)
+        self.seed = drawn if seed is None else checks.whole("seed", seed, 0)
+        self.n_initial = checks.whole("n_initial", n_initial, 1)
         self._sign = 1.0 if direction == "maximize" else -1.0  # inside, larger is better
         self._history = History(space)
 
@@ -66,12 +66,7 @@ class AskTell:
 
     def tell(self, params: Mapping[str, Any], value: float | None) -> None:
         """The value of a point, asked for or not; None, NaN and infinities are failures: kept, never modelled."""
-        decoded = self.space.decode(self.space.encode(params))
-        native = {  # a number on a continuous scale stays the very number that was told
-            name: float(params[name]) if continuous else decoded[name]
-            for name, continuous in zip(self.space.names, self.space.is_continuous, strict=True)
-        }
-        self._history.tell(Evaluation.of(native, value))
+        self._history.tell(Evaluation.of(self.space.native(params), value))
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:

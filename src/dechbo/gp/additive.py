@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp.centring import Domain
 from dechbo.gp.correlation import Correlation
 from dechbo.gp.gram import contraction, gram
 from dechbo.gp.kernels import KERNELS, kernel_codes
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 
 Array = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp.additive import AdditiveGP, AdditivePosterior
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 
 Array = NDArray[np.float64]
 

@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp.additive import AdditiveGP, Hyperparameters
 from dechbo.gp.centring import Domain
 from dechbo.gp.kernels import CATEGORICAL, kernel_codes
 from dechbo.graph import FactorGraph
-from dechbo.observations import Observations
 
 Array = NDArray[np.float64]
 

@@ -21,11 +21,11 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("DecHBOSearchCV needs scikit-learn: pip install 'scikit-learn>=1.5'") from missing
 
-from dechbo import options
+from dechbo import checks
 from dechbo.errors import OptionError, SpaceExhausted
 from dechbo.graph import FactorGraph
 from dechbo.integrations.choices import Choices
-from dechbo.interaction import Interaction
+from dechbo.interactions import Interaction
 from dechbo.optimizer import Optimizer
 from dechbo.space import Space
 
@@ -119,8 +119,8 @@ class DecHBOSearchCV(BaseSearchCV):
 
     def _run_search(self, evaluate_candidates: Callable[..., Any], *, callback_ctx: Any = None) -> None:
         """Ask for candidates and tell their scores; all arguments are checked before anything is fitted."""
-        n_iter = options.whole("n_iter", self.n_iter, 1)
-        size = 1 if self.batch_size is None else options.whole("batch_size", self.batch_size, 1)
+        n_iter = checks.whole("n_iter", self.n_iter, 1)
+        size = 1 if self.batch_size is None else checks.whole("batch_size", self.batch_size, 1)
         self._check_metric_is_named()
         choices = Choices.of(self.space)
         optimizer = self._new_optimizer(choices.space)

@@ -10,10 +10,10 @@ import numpy as np
 
 from dechbo.errors import OptionError
 from dechbo.maxsum.absorb import reduce
-from dechbo.maxsum.ascent import ascend, coordinate_ascent
 from dechbo.maxsum.decoding import conditioned_decode
 from dechbo.maxsum.dual import dual_sweeps, upper_bound
 from dechbo.maxsum.forest import schedule, solve_forest
+from dechbo.maxsum.local_search import ascend, coordinate_ascent
 from dechbo.maxsum.maximum import Maximum
 from dechbo.maxsum.messages import Array, Indices, Packed, max_sum_rounds, score
 from dechbo.tables import FactorTables

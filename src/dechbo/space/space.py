@@ -146,6 +146,12 @@ class Space:
             for (name, parameter), u in zip(self._parameters.items(), coordinates, strict=True)
         }
 
+    def native(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """``params``, checked, as plain values; a number on a continuous scale stays the very number given."""
+        decoded = self.decode(self.encode(params))
+        continuous = zip(self.names, self.is_continuous, strict=True)
+        return {name: float(params[name]) if free else decoded[name] for name, free in continuous}
+
     def from_uniform(self, u: Array) -> Array:
         """The point of d uniform draws in [0, 1), so that every value of a discrete parameter can come."""
         draws = self._coordinates(u)

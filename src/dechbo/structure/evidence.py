@@ -17,12 +17,12 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
+from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP
 from dechbo.gp.additive import cholesky
 from dechbo.gp.gram import contraction, gram
 from dechbo.graph import FactorGraph, Scope
-from dechbo.observations import Observations
 from dechbo.structure.sampler import State
 
 Array = NDArray[np.float64]

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.gp.centring import Domain
 from dechbo.graph import FactorGraph, Scope
-from dechbo.observations import Observations
 from dechbo.structure.diagnostics import Convergence, diagnose, pair_probabilities
 from dechbo.structure.evidence import EvidenceTarget, fitted_variances
 from dechbo.structure.prior import GraphPrior, Interactions, PairScores, ScopeIndex, graph_of

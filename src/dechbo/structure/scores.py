@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import ssyrk
 
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP
 from dechbo.gp.additive import cholesky
 from dechbo.gp.gram import pair_rows
 from dechbo.graph import Scope
-from dechbo.observations import Observations
 from dechbo.structure.prior import PairScores
 
 Array = NDArray[np.float64]

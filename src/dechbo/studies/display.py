@@ -9,8 +9,8 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from dechbo.interaction import Interaction
-from dechbo.records import AskInfo
+from dechbo.interactions import Interaction
+from dechbo.optimizer import AskInfo
 from dechbo.studies import words
 from dechbo.studies.outcome import Outcome
 from dechbo.studies.rows import Standing

@@ -14,8 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 from dechbo.errors import OptionError, ParameterError, StudyError
 from dechbo.integrations.optuna import OWNER, DecHBOSampler, distributions_of
 from dechbo.integrations.optuna.trials import FIXED, RETRIES, constraints_of, died, retried_numbers
-from dechbo.optimizer import Optimizer
-from dechbo.records import AskInfo
+from dechbo.optimizer import AskInfo, Optimizer
 from dechbo.studies.database import database_of
 from dechbo.studies.identity import opened_study
 from dechbo.studies.locks import exclusive
@@ -102,11 +101,8 @@ class OpenStudy:
 
     def add(self, params: Mapping[str, Any], outcome: Outcome) -> FrozenTrial:
         """Add an old result, from which the search learns; it does not count as one of the trials to make."""
-        decoded = self.file.space.decode(self.file.space.encode(params))
-        continuous = dict(zip(self.file.space.names, self.file.space.is_continuous, strict=True))
-        exact = {name: float(params[name]) if continuous[name] else decoded[name] for name in decoded}
         state = TrialState.FAIL if outcome.failed else TrialState.COMPLETE
-        return self._create(exact, state, {IMPORTED: True}, outcome)
+        return self._create(self.file.space.native(params), state, {IMPORTED: True}, outcome)
 
     # ---------------------------------------------------------------- answers
 

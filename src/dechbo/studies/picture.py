@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.errors import DechboError
-from dechbo.interaction import Interaction
+from dechbo.interactions import Interaction
 from dechbo.studies import words
 from dechbo.studies.curves import Curve, curves_of
 from dechbo.studies.opened import OpenStudy

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from dechbo.errors import Hopeless, SpaceExhausted
 from dechbo.integrations.optuna import this_process
-from dechbo.records import AskInfo
+from dechbo.optimizer import AskInfo
 from dechbo.studies.opened import OpenStudy
 from dechbo.studies.outcome import Outcome
 from dechbo.studies.recovery import Heartbeats, abandon, recover_all

@@ -155,7 +155,7 @@ class Session:
     def _workers(self) -> Workers:
         objective = self._run.file.objective
         if self._wish.ray is not None:
-            from dechbo.distributed.workers import RayWorkers
+            from dechbo.execution.ray import RayWorkers
             from dechbo.studies.outcome import Outcome
 
             assert objective is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dechbo.errors import DechboError
-from dechbo.interaction import Interaction
+from dechbo.interactions import Interaction
 from dechbo.studies import words
 from dechbo.studies.opened import OpenStudy
 from dechbo.studies.rows import Row, evaluated, feasible, rows_of

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dechbo.interaction import Interaction
-from dechbo.records import AskInfo
+from dechbo.interactions import Interaction
+from dechbo.optimizer import AskInfo
 
 BARS = "▁▂▃▄▅▆▇█"
 FAINT = 0.1  # interactions less likely than this are not worth a line

@@ -11,8 +11,8 @@ from functools import partial
 from dechbo.bench.problems import classic, lander, landscape, lasso, overlapping, rover, tabular, voltages
 from dechbo.bench.problems.paper import HARTMANN_6, MICHALEWICZ_10, PROBLEMS, SHEKEL_4, michalewicz_value
 from dechbo.bench.problems.problem import Problem, ProblemUnavailable
+from dechbo.checks import whole
 from dechbo.errors import OptionError
-from dechbo.options import whole
 
 __all__ = [
     "HARTMANN_6",

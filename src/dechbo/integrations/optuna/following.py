@@ -9,13 +9,13 @@ import numpy as np
 from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 
+from dechbo.data.evaluation import Params
 from dechbo.errors import ParameterError, SpaceExhausted
 from dechbo.integrations.optuna import kept
 from dechbo.integrations.optuna.trials import Reader, TrialHistory
-from dechbo.interaction import Interaction
-from dechbo.model import REBUILD_EVERY
+from dechbo.interactions import Interaction
+from dechbo.models.model import REBUILD_EVERY
 from dechbo.optimizer import Optimizer
-from dechbo.records import Params
 
 MOST_ASKED_FOR = 8  # trials of other workers whose parameters are worked out before our own
 

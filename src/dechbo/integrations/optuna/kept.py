@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from optuna.study import Study
 
-from dechbo.interaction import Interaction
+from dechbo.interactions import Interaction
 
 SEED = "dechbo:seed"
 GRAPH = "dechbo:graph"

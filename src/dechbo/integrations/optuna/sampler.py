@@ -15,7 +15,8 @@ from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial
 
-from dechbo import options
+from dechbo import checks
+from dechbo.data.evaluation import Params
 from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, shortened
 from dechbo.graph import FactorGraph
 from dechbo.integrations.optuna import independent, kept
@@ -24,8 +25,7 @@ from dechbo.integrations.optuna.groups import graph_over, named_graph
 from dechbo.integrations.optuna.owners import OWNER, this_process
 from dechbo.integrations.optuna.spaces import Translation, distributions_of, is_modelled
 from dechbo.integrations.optuna.trials import FIXED, INDEX, Reader, free_index, index_of, mapping
-from dechbo.optimizer import Optimizer
-from dechbo.records import AskInfo, Params
+from dechbo.optimizer import AskInfo, Optimizer
 from dechbo.space import Float, Space
 from dechbo.space.linear import Linear
 
@@ -82,11 +82,11 @@ class DecHBOSampler(BaseSampler):
         warn_independent_sampling: bool = True,
         **more: Any,
     ) -> None:
-        self._seed = None if seed is None else options.whole("seed", seed, 0)
+        self._seed = None if seed is None else checks.whole("seed", seed, 0)
         self._n_initial = None
         if n_startup_trials is not None:
-            self._n_initial = max(1, options.whole("n_startup_trials", n_startup_trials, 0))
-        self._warns = options.flag("warn_independent_sampling", warn_independent_sampling)
+            self._n_initial = max(1, checks.whole("n_startup_trials", n_startup_trials, 0))
+        self._warns = checks.flag("warn_independent_sampling", warn_independent_sampling)
         for name in _NOT_OPTIONS.keys() & more.keys():
             raise OptionError(f"DecHBOSampler takes no {name}: use {_NOT_OPTIONS[name]}")
         self._options = {**more, "max_factor_size": max_factor_size}

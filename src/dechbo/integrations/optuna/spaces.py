@@ -9,8 +9,8 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
+from dechbo.data.evaluation import Params
 from dechbo.errors import ParameterError, SpaceError
-from dechbo.records import Params
 from dechbo.space import Categorical, Float, Int, Parameter, Space
 from dechbo.space.linear import Linear
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
+from dechbo.data.evaluation import Evaluation, Params
 from dechbo.errors import ParameterError
 from dechbo.integrations.optuna.owners import OWNER, is_dead
 from dechbo.integrations.optuna.spaces import Translation
-from dechbo.records import Evaluation, Params
 
 DIED = "dechbo:died"  # system attribute: this trial died with its process; it is no evaluation, its retry is
 INDEX = "dechbo:index"  # system attribute of a trial in the place of another: whose; a retry keeps it

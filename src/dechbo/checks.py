@@ -1,0 +1,35 @@
+"""Checks of option values: the value as a plain type, or an OptionError that says what was expected."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dechbo.errors import OptionError
+
+
+def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if value not in allowed:
+        raise OptionError(f"{name} is one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def whole(name: str, value: object, least: int) -> int:
+    """A whole number, at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise OptionError(f"{name} is a whole number at least {least}, got {value!r}")
+    return int(value)
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise OptionError(f"{name} is True or False, got {value!r}")
+    return bool(value)
+
+
+def probability(name: str, value: object) -> float:
+    """A number between 0 and 1, both excluded."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 < value < 1:
+        raise OptionError(f"{name} is a probability between 0 and 1, got {value!r}")
+    return float(value)

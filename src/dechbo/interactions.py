@@ -1,0 +1,196 @@
+"""Interactions: which parameters act together, how likely it is, and how much of the variance it explains.
+
+``dechbo.interactions.from_table(X, y, space)`` and ``from_csv(path)`` read a table of experiments that somebody already
+has; ``Optimizer.interactions()`` reads a run.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dechbo.data.evaluation import Evaluation
+from dechbo.data.observations import Observations
+from dechbo.errors import DataError, NoObservations, OptionError, ParameterError, shortened
+from dechbo.gp import AdditiveGP, Ensemble
+from dechbo.gp.centring import NODES, WEIGHTS
+from dechbo.graph import Scope
+from dechbo.models.model import Model, Recipe
+from dechbo.space import Categorical, Float, Int, Parameter, Space
+from dechbo.structure.learner import Effort
+from dechbo.threads import one_blas_thread
+
+Array = NDArray[np.float64]
+
+THOROUGH = Effort(chains=4, steps=2000, sweep=10)
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """Parameters that act together.
+
+    ``probability`` is the posterior probability of this very factor; ``share`` the part of the variance of the
+    posterior mean that it explains beyond all its parts (a Sobol index).
+    """
+
+    scope: tuple[str, ...]
+    probability: float
+    share: float
+
+
+def interactions_of(model: Model, names: Sequence[str]) -> list[Interaction]:
+    """The interactions of a model with a learned graph, the largest share first.
+
+    Where one factor over all parameters has weight, it is listed too, and holds that part of the variance.
+    """
+    if model.learned is None or not isinstance(model.gp, Ensemble):
+        raise OptionError('interactions need a learned graph: Optimizer(space, graph="learned")')
+    shares: dict[Scope, float] = {}
+    for weight, member in zip(model.gp.weights, model.gp.members, strict=True):
+        if member.domains is None and len(member.graph.scopes) > 1:
+            raise OptionError("shares of variance need centred kernels: Optimizer(space, centred=True)")
+        parts = {member.graph.scopes[0]: 1.0} if member.domains is None else sobol_shares(member, model.data)
+        for scope, share in parts.items():
+            shares[scope] = shares.get(scope, 0.0) + weight * share
+    probabilities = {scope: (1 - model.coupled) * p for scope, p in model.learned.scope_probabilities.items()}
+    if model.coupled > 0:
+        probabilities[tuple(range(len(names)))] = model.coupled
+    found = [
+        Interaction(tuple(names[i] for i in scope), probability, shares.get(scope, 0.0))
+        for scope, probability in probabilities.items()
+        if probability > 0
+    ]
+    return sorted(found, key=lambda interaction: (-interaction.share, -interaction.probability, interaction.scope))
+
+
+def sobol_shares(gp: AdditiveGP, data: Observations) -> dict[Scope, float]:
+    """The share of each factor in the variance of the posterior mean over the domain.
+
+    Centred factors are orthogonal, so Var mu = sum_I V_I with V_I = s_I^2 alpha^T (prod_i G_i) alpha and
+    G_i = integral of k_i(u, x) k_i(u, x'). All zero where the mean is constant.
+    """
+    if gp.domains is None:
+        raise OptionError("shares of variance need centred kernels")
+    alpha = gp.condition(data).alpha
+    squares: list[Array] = []
+    for i, domain in enumerate(gp.domains):
+        at, weights = (NODES, WEIGHTS) if domain is None else (domain, np.full(len(domain), 1 / len(domain)))
+        rows = gp.correlation.between(i, at, data.X[:, i])
+        squares.append(rows.T @ (weights[:, None] * rows))
+    parts = {}
+    for scope, variance in zip(gp.graph.scopes, gp.hyperparameters.variances, strict=True):
+        product = np.prod([squares[i] for i in scope], axis=0)
+        parts[scope] = float(max(variance**2 * (alpha @ product @ alpha), 0.0))
+    total = sum(parts.values())
+    return {scope: part / total if total > 0 else 0.0 for scope, part in parts.items()}
+
+
+@one_blas_thread
+def from_table(
+    X: ArrayLike | Sequence[Mapping[str, Any]],
+    y: ArrayLike | Sequence[float | None],
+    space: Space,
+    *,
+    max_factor_size: int = 3,
+    seed: int = 0,
+    effort: Effort = THOROUGH,
+) -> list[Interaction]:
+    """The interactions in a table, the largest share of the variance first.
+
+    ``X`` has rows of values in the order of the space, or dicts; ``y`` one result for each. Results that are None, NaN
+    or infinite are left out.
+    """
+    rows = [dict(row) if isinstance(row, Mapping) else _named(row, space) for row in X]  # type: ignore[union-attr]
+    results = list(np.asarray(y, dtype=object).ravel())
+    if len(rows) != len(results):
+        raise DataError(f"expected one result for each of {len(rows)} rows, got {len(results)}")
+    evaluations = []
+    for k, (row, result) in enumerate(zip(rows, results, strict=True)):
+        try:
+            evaluations.append(Evaluation.of(space.native(row), result))
+        except ParameterError as error:
+            raise DataError(f"row {k + 1}: {error}") from None
+    if all(evaluation.failed for evaluation in evaluations):
+        raise NoObservations("no row has a result that is a number: at least one is needed")
+    points = [space.encode(evaluation.params) for evaluation in evaluations]
+    recipe = Recipe(space, "learned", seed, -1.0, "matern52", None, max_factor_size=max_factor_size, effort=effort)
+    return interactions_of(recipe.advance(None, 0, evaluations, points), space.names)
+
+
+def from_csv(
+    path: str | PathLike[str], *, target: str | None = None, space: Space | None = None, **options: Any
+) -> list[Interaction]:
+    """The same for a file with a header: ``target`` (the last column if not given) against all the others.
+
+    Without a ``space`` it is read off the columns: whole numbers, numbers or texts, between the least and the
+    largest value found; columns with a single value are left out. Rows whose target is empty count as failed.
+    """
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        table = list(csv.DictReader(file))
+    if not table:
+        raise DataError(f"{path} has no rows under its header")
+    names = list(table[0])
+    target = names[-1] if target is None else target
+    if target not in names:
+        raise DataError(f"{path} has no column {target!r}; it has {shortened(names)}")
+    ragged = [k for k, row in enumerate(table) if None in row or None in row.values()]
+    if ragged:
+        raise DataError(f"{path}, row {ragged[0] + 1}: the number of fields differs from the header")
+    columns = {name: _column(path, name, [row[name] for row in table]) for name in names if name != target}
+    if space is None:
+        found = {name: _parameter(values) for name, values in columns.items()}
+        space = Space({name: parameter for name, parameter in found.items() if parameter is not None})
+    missing = [name for name in space if name not in columns]
+    if missing:
+        raise DataError(f"{path} has no columns {shortened(missing)} of the space; it has {shortened(names)}")
+    rows = [{name: columns[name][k] for name in space} for k in range(len(table))]
+    results = [_result(row[target], k, target) for k, row in enumerate(table)]
+    return from_table(rows, results, space, **options)
+
+
+def _named(row: Any, space: Space) -> dict[str, Any]:
+    values = list(row)
+    if len(values) != space.dim:
+        raise DataError(f"a row needs {space.dim} values ({shortened(list(space.names))}), got {len(values)}")
+    return dict(zip(space.names, values, strict=True))
+
+
+def _column(path: object, name: str, texts: list[str]) -> list[Any]:
+    """Whole numbers if all are, numbers if all are, otherwise the texts; numbers with gaps are an error."""
+    for kind in (int, float):
+        try:
+            return [kind(text) for text in texts]
+        except ValueError:
+            continue
+    if empty := [k + 1 for k, text in enumerate(texts) if not text.strip()]:
+        try:
+            given = [float(text) for text in texts if text.strip()]
+        except ValueError:
+            return list(texts)
+        if given:
+            raise DataError(
+                f"{path}: column {name!r} has numbers, but nothing in rows {shortened(empty)}: fill or drop them"
+            )
+    return list(texts)
+
+
+def _parameter(values: list[Any]) -> Parameter | None:
+    distinct = sorted(set(values))
+    if len(distinct) == 1:
+        return None
+    if isinstance(distinct[0], str):
+        return Categorical(distinct)
+    return Int(distinct[0], distinct[-1]) if isinstance(distinct[0], int) else Float(distinct[0], distinct[-1])
+
+
+def _result(text: str, row: int, target: str) -> float | None:
+    try:
+        return float(text) if text.strip() else None
+    except ValueError:
+        raise DataError(f"row {row + 1}: the target {target!r} needs a number or nothing, got {text!r}") from None

@@ -1,0 +1,90 @@
+"""Engines: from a model and candidates to the maximum of the acquisition on their grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.acquisition import TableCache, bound_tables
+from dechbo.data.observations import Observations
+from dechbo.errors import OptionError
+from dechbo.gp import Surrogate
+from dechbo.gp.ensemble import Posterior, members_of
+from dechbo.graph import Scope
+from dechbo.maxsum import Maximizer, Maximum, MaxSum
+
+Array = NDArray[np.float64]
+
+
+class Engine(Protocol):
+    """Where the tables are built and maximised: here, or on a cluster that never has them in one place."""
+
+    def suggest(
+        self,
+        gp: Surrogate,
+        data: Observations,
+        beta: float,
+        candidates: Sequence[Array],
+        *,
+        pending: Array | None = None,
+        recurring: bool = False,
+        extra: Sequence[tuple[Scope, Array]] = (),
+    ) -> Maximum:
+        """Maximise sum_I phi_I over the grid of ``candidates``, one array of coordinates per variable.
+
+        ``pending`` points (m, d) narrow the deviations; ``recurring`` says that the same candidates will come back
+        with more data, so that work on them is worth keeping. ``extra`` tables, each a scope with its cells on this
+        grid, are added: known constraints (-inf where they forbid), weighted bounds of learned ones. Without
+        constraints it is not passed.
+        """
+        ...
+
+    def prepare(self, gp: Surrogate, data: Observations, candidates: Sequence[Array]) -> None:
+        """Bring what is kept for recurring candidates to where ``suggest`` would have brought it."""
+        ...
+
+
+class LocalEngine:
+    """All tables in this process; solves of recurring candidates are kept up to ``memory_limit`` bytes."""
+
+    def __init__(self, maximizer: Maximizer | None = None, *, memory_limit: int = 2**30) -> None:
+        if maximizer is not None and (isinstance(maximizer, type) or not hasattr(maximizer, "maximize")):
+            raise OptionError(f"a maximizer has a method maximize(tables), e.g. MaxSum() or Exact(); got {maximizer!r}")
+        self.maximizer: Maximizer = MaxSum() if maximizer is None else maximizer
+        self.memory_limit = memory_limit
+        self._caches: list[TableCache] = []  # one for each member of the model
+
+    def suggest(
+        self,
+        gp: Surrogate,
+        data: Observations,
+        beta: float,
+        candidates: Sequence[Array],
+        *,
+        pending: Array | None = None,
+        recurring: bool = False,
+        extra: Sequence[tuple[Scope, Array]] = (),
+    ) -> Maximum:
+        """Build all tables, and maximise them here."""
+        posterior = gp.condition(data)
+        if pending is not None:
+            posterior = posterior.with_pending(pending)
+        caches = self._caches_for(posterior) if recurring else None
+        tables = bound_tables(posterior, candidates, beta, caches=caches)
+        return self.maximizer.maximize(tables.plus(extra) if extra else tables)
+
+    def prepare(self, gp: Surrogate, data: Observations, candidates: Sequence[Array]) -> None:
+        """Grow the kept solves by the new observations."""
+        posterior = gp.condition(data)
+        for (_, member), cache in zip(members_of(posterior), self._caches_for(posterior), strict=True):
+            cache.prepare(member, candidates)
+
+    def _caches_for(self, posterior: Posterior) -> list[TableCache]:
+        """As many caches as the model has members, which share the memory."""
+        many = len(members_of(posterior))
+        if len(self._caches) != many:
+            self._caches = [TableCache(memory_limit=self.memory_limit // many) for _ in range(many)]
+        return self._caches

@@ -1,0 +1,34 @@
+"""Parameters that an ask holds at given values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dechbo.errors import ParameterError, shortened
+from dechbo.space.space import Space
+
+
+def checked_fixed(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the user holds fixed, checked, as plain values."""
+    if fixed is None:
+        return {}
+    if not isinstance(fixed, Mapping):
+        raise ParameterError(f"fixed is a dict of parameter name to value, got {fixed!r:.80}")
+    names = dict(zip(space.names, space.is_continuous, strict=True))
+    unknown = [name for name in fixed if name not in names]
+    if unknown:
+        raise ParameterError(f"fixed names {unknown}, which are not parameters; the space has {shortened(list(names))}")
+    native: dict[str, Any] = {}
+    for name, value in fixed.items():
+        try:
+            encoded = space[name].encode(value)
+        except ParameterError as error:
+            raise ParameterError(f"fixed {name!r}: {error}") from None
+        native[name] = float(value) if names[name] else space[name].decode(encoded)
+    return native
+
+
+def coordinates(space: Space, fixed: Mapping[str, Any]) -> dict[int, float]:
+    """The same as coordinates, by the index of the parameter."""
+    return {i: space[name].encode(fixed[name]) for i, name in enumerate(space.names) if name in fixed}

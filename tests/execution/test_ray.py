@@ -1,0 +1,224 @@
+"""Evaluations on a real Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dechbo.errors import OptionError, StudyError
+from dechbo.execution.ray import Lost, RayWorkers
+
+JOB = """
+import os, signal, time
+from pathlib import Path
+
+def run(x, act="none", beside=None):
+    if beside is not None:
+        here = Path(beside)
+        (here / f"{os.getpid()}-{x}").touch()
+        deadline = time.time() + 60
+        while len(list(here.iterdir())) < 2 and time.time() < deadline:
+            time.sleep(0.02)
+        return len(list(here.iterdir()))
+    if act == "raise":
+        raise ValueError("a bad value")
+    if act == "crash":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if act == "hang":
+        time.sleep(600)
+    if act == "where":
+        return {"value": os.getpid(), "constraints": {"c": -1.0}}
+    return x * x
+"""
+
+
+@pytest.fixture
+def job(tmp_path):
+    from dechbo.studies.objective import PythonObjective
+
+    (tmp_path / "ray_job.py").write_text(JOB)
+
+    def objective(**options):
+        return PythonObjective(tmp_path, target="ray_job:run", **options)
+
+    return objective
+
+
+def collected(workers, count, seconds=90.0):
+    """``count`` outcomes by number, or as many as came."""
+    found = {}
+    deadline = time.monotonic() + seconds
+    while len(found) < count and time.monotonic() < deadline:
+        found.update(workers.wait(1.0))
+    return found
+
+
+@contextmanager
+def ray_cluster(nodes):
+    """A cluster of several nodes on this machine."""
+    pytest.importorskip("ray")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        added = [cluster.add_node(num_cpus=1) for _ in range(nodes)]
+        yield cluster, added
+    finally:
+        cluster.shutdown()
+
+
+@pytest.mark.system
+def test_a_local_cluster_evaluates_in_other_processes_and_survives_crashes(job, tmp_path):
+    ray = pytest.importorskip("ray")
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    with RayWorkers(job(), capacity=2) as workers:
+        workers.submit(0, {"x": 3.0})
+        workers.submit(1, {"x": 1, "act": "raise"})
+        with pytest.raises(OptionError, match="busy"):
+            workers.submit(9, {"x": 1})
+        found = collected(workers, 2)
+        assert (found[0].value, found[0].error, found[0].failed) == (9.0, None, False)
+        assert found[1].failed
+        assert "ValueError: a bad value" in found[1].error
+
+        workers.submit(2, {"x": 1, "act": "crash"})
+        workers.submit(3, {"x": 1, "act": "where"})
+        found = collected(workers, 2)
+        assert isinstance(found[2], Lost)
+        assert found[2].value is None
+        assert found[2].failed
+        assert "lost" in found[2].error
+        assert found[3].value != os.getpid()
+        assert found[3].constraints == {"c": -1.0}
+
+        for number in (4, 5):  # each waits for the other: they run side by side
+            workers.submit(number, {"x": number, "beside": str(beside)})
+        assert [outcome.value for outcome in collected(workers, 2).values()] == [2.0, 2.0]
+        assert workers.wait(0.01) == []
+    assert not ray.is_initialized()
+
+
+@pytest.mark.system
+def test_time_limit_retries_and_closing_with_evaluations_under_way(job, monkeypatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init("local", num_cpus=2, log_to_driver=False, include_dashboard=False)
+    try:
+        limited = RayWorkers(job(timeout=0.5))
+        assert limited.capacity == 2
+        limited.submit(0, {"x": 1, "act": "hang"})
+        outcome = collected(limited, 1)[0]
+        assert outcome.error == "stopped after 0.5 s (timeout)"
+        assert outcome.seconds >= 0.5
+        limited.close()
+        assert ray.is_initialized()  # it was there before
+
+        tried = RayWorkers(job(retries=1), failure=lambda text, seconds: Lost(f"mine: {text}", seconds))
+        tried.submit(1, {"x": 1, "act": "crash"})
+        assert collected(tried, 1)[1].error.startswith("mine: the evaluation was lost")
+        tried.submit(2, {"x": 1, "act": "hang"})
+        tried.submit(3, {"x": 2})
+        assert collected(tried, 1)[3].value == 4.0
+        tried.close(kill=True)
+        assert ray.is_initialized()
+
+        waited = RayWorkers(lambda params: Lost(str(params["x"]), 0.0), cpus=2)
+        assert waited.capacity == 1
+        waited.submit(4, {"x": 5})
+        waited.close()
+        assert waited.wait(0) == []
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.system
+def test_a_running_cluster_gets_the_folder_and_may_lose_a_node(job, tmp_path):
+    ray = pytest.importorskip("ray")
+    with ray_cluster(2) as (cluster, nodes):
+        with RayWorkers(job(), cluster.address) as workers:
+            assert workers.capacity == 2
+            sent = tmp_path.rename(tmp_path.with_name("moved"))  # as on a machine that has no such folder
+            workers.submit(0, {"x": 2})
+            assert collected(workers, 1)[0].value == 4.0
+            sent.rename(tmp_path)
+            workers.submit(1, {"x": 1, "act": "hang"})
+            workers.submit(2, {"x": 1, "act": "hang"})
+            assert workers.wait(2.0) == []
+            cluster.remove_node(nodes[0], allow_graceful=False)
+            (lost,) = collected(workers, 1).values()
+            assert lost.failed
+            assert "lost" in lost.error
+        assert not ray.is_initialized()
+        assert len(cluster.list_all_nodes()) == 2  # the head and the other one: they are not ours
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nowhere:port", "auto"])
+def test_no_cluster_there(job, address, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(StudyError, match=f"no Ray cluster answers at '{address}'"):
+        RayWorkers(job(), address)
+
+
+@pytest.mark.system
+def test_an_address_is_a_text(job):
+    pytest.importorskip("ray")
+    with pytest.raises(OptionError, match="address"):
+        RayWorkers(job(), 6379)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"objective": None}, "objective"),
+        ({"capacity": 0}, "capacity"),
+        ({"capacity": 1.5}, "capacity"),
+        ({"capacity": True}, "capacity"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(OptionError, match=message):
+        RayWorkers(**{"objective": abs, **arguments})
+
+
+def test_ray_is_named_where_it_is_missing():
+    code = textwrap.dedent(
+        """
+        import sys
+        class Absent:
+            def find_spec(self, name, *_):
+                if name.split(".")[0] == "ray":
+                    raise ModuleNotFoundError(name)
+        sys.meta_path.insert(0, Absent())
+        from dechbo.execution.ray import RayWorkers
+        try:
+            RayWorkers(abs)
+        except Exception as error:
+            print(type(error).__name__, error)
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("StudyError")
+    assert "dechbo[ray]" in done.stdout
+
+
+def test_the_folder_of_another_machine_is_the_one_that_was_sent(job, tmp_path, monkeypatch):
+    from dechbo.execution.ray import _evaluate
+    from dechbo.studies.objective import PythonObjective
+
+    monkeypatch.chdir(tmp_path)
+    job()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    elsewhere = PythonObjective(Path("/no/such/folder"), target="ray_job:run")
+    assert _evaluate(elsewhere, {"x": 3}, 0, None).value == 9.0
+    assert _evaluate(lambda params: params["x"], {"x": 3}, 0, 60.0) == 3

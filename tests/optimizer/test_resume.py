@@ -1,0 +1,247 @@
+"""Determinism: the same seed and history give the same suggestion, in one process or in many."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dechbo import Exact, FactorGraph, Float, Int, MaxSum, Optimizer, Space
+from dechbo.errors import OptionError, StudyFileError
+from dechbo.search.engine import LocalEngine
+
+SPACE = Space({"a": Float(0, 1), "b": Float(1e-3, 10, log=True), "c": Int(0, 40), "d": Float(-1, 1)})
+EVALUATIONS = 27  # past two cold rebuilds, and into a stretch of warm asks
+
+
+def objective(params: dict) -> float | None:
+    if params["c"] == 13:
+        return None
+    return (params["a"] - 0.2) ** 2 + abs(params["d"]) * params["a"] + 0.01 * params["c"] - 0.1 * params["b"] ** 0.5
+
+
+def step(optimizer: Optimizer, k: int) -> list[dict]:
+    """One turn of a run with batches and fixed parameters, in which some points stay pending for a while."""
+    fixed = {"c": 7} if k % 6 == 5 else None
+    asked = optimizer.ask(2, fixed=fixed) if k % 7 == 3 else [optimizer.ask(fixed=fixed)]
+    for params in asked[:1]:
+        optimizer.tell(params, objective(params))
+    return asked
+
+
+CHILD = """
+import json, sys
+sys.path.insert(0, sys.argv[3])
+from test_resume import Optimizer, SPACE, step
+path, first = sys.argv[1], int(sys.argv[2])
+optimizer = Optimizer(SPACE, seed=3) if first == 0 else Optimizer.load(path)
+asked = [step(optimizer, k) for k in range(first, first + int(sys.argv[4]))]
+optimizer.save(path)
+print(json.dumps(asked))
+"""
+
+
+def child(path: Path, first: int, steps: int) -> list[list[dict]]:
+    """Steps in a process of their own."""
+    arguments = [sys.executable, "-c", CHILD, str(path), str(first), str(Path(__file__).parent), str(steps)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_run_resumed_in_other_processes_makes_the_very_same_suggestions(tmp_path):
+    whole = child(tmp_path / "whole.json", 0, EVALUATIONS)
+    parts = []
+    for first, steps in ((0, 17), (17, 10)):
+        parts += child(tmp_path / "parts.json", first, steps)
+    assert parts == whole
+    assert json.loads((tmp_path / "parts.json").read_text()) == json.loads((tmp_path / "whole.json").read_text())
+
+
+def test_a_run_saved_and_loaded_at_every_step_goes_on_the_same(tmp_path):
+    whole = Optimizer(SPACE, seed=5)
+    straight = [step(whole, k) for k in range(EVALUATIONS)]
+    optimizer = Optimizer(SPACE, seed=5)
+    for k in range(EVALUATIONS):
+        assert step(optimizer, k) == straight[k], f"step {k}"
+        optimizer.save(tmp_path / "run.json")
+        optimizer = Optimizer.load(tmp_path / "run.json")
+    assert optimizer.best.params == whole.best.params
+    assert optimizer.predict(whole.best.params) == whole.predict(whole.best.params)
+
+
+def test_everything_survives_the_file(tmp_path):
+    graph = FactorGraph(4, ((0, 1), (2, 3), (1,)))
+    optimizer = Optimizer(
+        SPACE,
+        graph=graph,
+        seed=9,
+        direction="maximize",
+        kernel="se",
+        beta=2.0,
+        delta=0.2,
+        noise=0.01,
+        n_initial=5,
+        maximizer=Exact(max_cells=2**20),
+    )
+    optimizer.tell({"a": 0.1, "b": 0.1, "c": 3, "d": 0.3}, float("nan"))
+    optimizer.tell({"a": 0.1, "b": 0.30000000000000004, "c": 3, "d": 0.3}, 1.5, noise=0.2, constraints={"w": -1.0})
+    optimizer.save(tmp_path / "run.json")
+    again = Optimizer.load(tmp_path / "run.json")
+    for name in ("graph", "seed", "direction", "kernel", "beta", "delta", "noise", "n_initial", "maximizer", "space"):
+        assert getattr(again, name) == getattr(optimizer, name), name
+    saved, loaded = optimizer.evaluations, again.evaluations
+    assert [(e.params, e.value, e.noise, e.constraints) for e in saved] == [
+        (e.params, e.value, e.noise, e.constraints) for e in loaded
+    ]
+    assert again.ask() == optimizer.ask()
+
+
+def test_a_seed_that_nobody_gave_is_kept(tmp_path):
+    optimizer = Optimizer(SPACE)
+    optimizer.save(tmp_path / "run.json")
+    assert Optimizer.load(tmp_path / "run.json").seed == optimizer.seed
+    assert Optimizer(SPACE).seed != optimizer.seed
+
+
+def test_a_callable_beta_has_to_come_back_with_load(tmp_path):
+    optimizer = Optimizer(SPACE, seed=0, beta=lambda t: 2.0)
+    optimizer.save(tmp_path / "run.json")
+    with pytest.raises(OptionError, match="pass load"):
+        Optimizer.load(tmp_path / "run.json")
+    assert Optimizer.load(tmp_path / "run.json", beta=lambda t: 2.0).ask() == optimizer.ask()
+
+
+class Careful:
+    """A maximiser that no file can hold."""
+
+    def maximize(self, tables):
+        return Exact().maximize(tables)
+
+
+def test_a_maximiser_of_ones_own_has_to_come_back_with_load(tmp_path):
+    path = tmp_path / "run.json"
+    optimizer = Optimizer(SPACE, seed=0, maximizer=Careful())
+    for k in range(12):
+        step(optimizer, k)
+    optimizer.save(path)
+    with pytest.raises(OptionError, match="maximizer"):
+        Optimizer.load(path)
+    assert Optimizer.load(path, maximizer=Careful()).ask() == optimizer.ask()
+
+
+def test_an_engine_keeps_its_maximiser(tmp_path):
+    path = tmp_path / "run.json"
+    Optimizer(SPACE, seed=0, engine=LocalEngine(Exact(max_cells=2**21))).save(path)
+    assert Optimizer.load(path).maximizer == Exact(max_cells=2**21)
+
+
+def test_numpy_numbers_are_saved_as_plain_ones(tmp_path):
+    path = tmp_path / "run.json"
+    optimizer = Optimizer(SPACE, seed=np.int64(4), beta=np.float32(1.5), maximizer=MaxSum(rounds=np.int64(7)))
+    optimizer.ask(fixed={"c": np.int64(3), "a": np.float32(0.5)})
+    optimizer.save(path)
+    assert Optimizer.load(path).ask() == optimizer.ask()
+
+
+def test_saving_is_all_or_nothing(tmp_path):
+    path = tmp_path / "run.json"
+    optimizer = Optimizer(SPACE, seed=0)
+    optimizer.save(path)
+    before = path.read_text()
+    optimizer.beta = object()  # nothing that JSON knows
+    with pytest.raises(StudyFileError, match="plain JSON"):
+        optimizer.save(path)
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_optimiser_can_be_pickled():
+    optimizer = Optimizer(SPACE, seed=2)
+    for k in range(13):
+        step(optimizer, k)
+    assert pickle.loads(pickle.dumps(optimizer)).ask() == optimizer.ask()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda run: run.pop("space"),
+        lambda run: run.pop("evaluations"),
+        lambda run: run["options"].pop("graph"),
+        lambda run: run["options"]["maximizer"].update(name="Minimum"),
+        lambda run: run["options"]["granularity"].update(colour="red"),
+        lambda run: run["evaluations"][0].update(value="low"),
+        lambda run: run["evaluations"][0]["params"].pop("a"),
+        lambda run: run["evaluations"][0]["params"].update(c=400),
+        lambda run: run["asked"][0].update(told=999),
+        lambda run: run["asked"][0].pop("fixed"),
+        lambda run: run.update(asked=3),
+    ],
+)
+def test_a_damaged_file_is_one_clear_error(tmp_path, damage):
+    path = tmp_path / "run.json"
+    optimizer = Optimizer(SPACE, seed=0)
+    step(optimizer, 0)
+    optimizer.save(path)
+    run = json.loads(path.read_text())
+    damage(run)
+    path.write_text(json.dumps(run))
+    with pytest.raises(StudyFileError, match="damaged"):
+        Optimizer.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a saved run"),
+        ('{"format": "other"}', "not a saved run"),
+        ('{"format": "dechbo run", "version": 99}', "version 99"),
+    ],
+)
+def test_files_that_are_no_runs_are_refused(tmp_path, text, message):
+    path = tmp_path / "run.json"
+    path.write_text(text)
+    with pytest.raises(StudyFileError, match=message):
+        Optimizer.load(path)
+    assert path.read_text() == text
+
+
+FIRST_AND_LATER = """
+import json
+import os
+from dechbo import FactorGraph, Float, Optimizer, Space
+from dechbo.structure.learner import Effort
+space = Space({f"x{i}": Float(0, 1) for i in range(6)})
+ring = FactorGraph(6, tuple((i, (i + 1) % 6) for i in range(6)))
+asked = []
+for graph in ("learned", ring):
+    optimizer = Optimizer(space, graph=graph, seed=0, effort=Effort(chains=2, steps=100))
+    for _ in range(16):
+        params = optimizer.ask()
+        x = list(params.values())
+        optimizer.tell(params, (x[0] - 0.3) * (x[1] - 0.6) + sum(v * v for v in x[2:]))
+        asked.append(params)
+print(json.dumps(asked))
+"""
+
+
+@pytest.mark.system
+def test_the_first_run_on_a_machine_suggests_what_later_ones_do(tmp_path):
+    """The first compiles the inner loops, later ones load them: arrays then lie elsewhere in memory."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    answers = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", FIRST_AND_LATER], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        answers.append(json.loads(done.stdout))
+    assert answers[0] == answers[1]

@@ -1,0 +1,243 @@
+"""Constraints that are learned: the search ends at the feasible optimum, and nothing odd about them breaks it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad, minimize
+from scipy.stats import norm
+
+from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
+from dechbo.acquisition import JointAcquisition
+from dechbo.data.evaluation import Evaluation
+from dechbo.data.observations import Observations
+from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
+from dechbo.models.model import tempered
+from dechbo.search.constrained import ConstrainedSearch, Likelihood, Limit
+from dechbo.search.grid_search import Search
+from dechbo.search.grids import Granularity
+from dechbo.structure.learner import Effort
+
+QUICK: dict[str, Any] = {"effort": Effort(steps=10), "granularity": Granularity(work=1e7), "graph_samples": 1}
+SQUARE = Space({"x": Float(0, 1), "y": Float(0, 1)})
+MIXED = Space({"x": Float(0, 1), "n": Int(1, 6), "c": Categorical(["a", "b"])})
+
+
+def wave(x: float, y: float) -> float:
+    return 1.5 - x - 2 * y - 0.5 * math.sin(2 * math.pi * (x**2 - 2 * y))
+
+
+def disc(x: float, y: float) -> float:
+    return x**2 + y**2 - 1.5
+
+
+def test_gramacys_problem_is_solved() -> None:
+    """Gramacy et al. (2016); SciPy's SLSQP with the true functions, from many starts, is the oracle."""
+    limits = {"type": "ineq", "fun": lambda p: [-wave(*p), -disc(*p)]}
+    runs = [
+        minimize(lambda p: p[0] + p[1], start, method="SLSQP", bounds=[(0, 1)] * 2, constraints=limits)
+        for start in np.random.default_rng(0).uniform(0.1, 0.9, (20, 2))
+    ]
+    optimum = min(run.fun for run in runs if run.success and max(wave(*run.x), disc(*run.x)) < 1e-6)
+    assert optimum == pytest.approx(0.5998, abs=1e-3)
+    optimizer = Optimizer(SQUARE, seed=0, **QUICK)
+    for _ in range(22):
+        p = optimizer.ask()
+        optimizer.tell(p, p["x"] + p["y"], constraints={"wave": wave(**p), "disc": disc(**p)})
+    assert optimizer.info is not None
+    assert optimizer.info.source == "constrained"
+    assert not optimizer.info.certified
+    assert optimizer.best is not None
+    assert optimizer.best.feasible
+    assert 0 <= optimizer.best.number_value - optimum + 1e-6 < 0.02
+
+
+def test_eight_parameters_and_a_ball() -> None:
+    """An additive objective whose optimum lies outside of what is feasible; SLSQP is the oracle."""
+    target, weights = np.linspace(0.9, 0.4, 8), np.arange(1, 9)
+    space = Space({f"x{i}": Float(0, 1) for i in range(8)})
+
+    def value(x: np.ndarray) -> float:
+        return float(((x - target) ** 2 * weights).sum())
+
+    def ball(x: np.ndarray) -> float:
+        return float(x @ x) - 1.5
+
+    oracle = minimize(
+        value,
+        np.full(8, 0.1),
+        method="SLSQP",
+        bounds=[(0, 1)] * 8,
+        constraints={"type": "ineq", "fun": lambda x: -ball(x)},
+    ).fun
+    optimizer = Optimizer(space, graph=FactorGraph.singletons(8), seed=1, coupled=False, **QUICK)
+    first = math.inf
+    for k in range(28):
+        p = optimizer.ask()
+        x = np.array(list(p.values()))
+        optimizer.tell(p, value(x), constraints={"ball": ball(x)})
+        if k == 9:
+            first = math.inf if optimizer.best is None else optimizer.best.number_value
+    assert optimizer.best is not None
+    assert -1e-6 <= optimizer.best.number_value - oracle < min(0.1, (first - oracle) / 5)
+
+
+def told(optimizer: Optimizer, many: int) -> None:
+    for k in range(many):
+        p = optimizer.ask()
+        limits = {"size": p["x"] + p["n"] / 6 - 0.9, "odd": -0.1 if p["c"] == "a" else p["x"] - 0.4}
+        if k % 4 == 3:  # some say only a part
+            del limits["odd"]
+        optimizer.tell(p, None if k == 7 else -p["x"] - 0.2 * p["n"], constraints=None if k == 5 else limits)
+
+
+def test_the_same_after_save_load_and_replay_and_with_pending_points(tmp_path) -> None:
+    optimizer = Optimizer(MIXED, seed=4, n_initial=5, **QUICK)
+    told(optimizer, 13)
+    optimizer.save(tmp_path / "run.json")
+    loaded, replayed = Optimizer.load(tmp_path / "run.json"), Optimizer(MIXED, seed=4, n_initial=5, **QUICK)
+    replayed.replay(optimizer.evaluations)
+    asked = optimizer.ask(3)
+    assert len({tuple(p.values()) for p in asked}) == 3
+    assert loaded.ask(3) == asked
+    assert replayed.ask(3) == asked
+    replayed.replay(optimizer.evaluations, asked[:1])
+    assert replayed.ask() not in asked[:1]
+
+
+def test_feasible_points_are_sought_first() -> None:
+    """Only a small corner is feasible, far from where the objective is good."""
+    optimizer = Optimizer(SQUARE, seed=2, **QUICK)
+    for _ in range(16):
+        p = optimizer.ask()
+        corner = math.hypot(p["x"] - 0.9, p["y"] - 0.9) - 0.08
+        optimizer.tell(p, p["x"] + p["y"], constraints={"corner": corner})
+        if optimizer.best is not None:
+            break
+    assert optimizer.best is not None
+
+
+def test_known_and_learned_constraints_together() -> None:
+    space = Space({"x": Float(0, 1), "y": Float(0, 1)}, ["x + y <= 0.8"])
+    optimizer = Optimizer(space, seed=0, **QUICK)
+    for k in range(16):
+        p = optimizer.ask(fixed={"x": 0.3} if k == 12 else None)
+        assert p["x"] + p["y"] <= 0.8 + 1e-8
+        optimizer.tell(p, -p["x"] - 2 * p["y"], constraints={"low": p["y"] - 0.5})
+    assert optimizer.best is not None
+    assert optimizer.best.number_value == pytest.approx(-1.3, abs=0.03)  # x = 0.3, y = 0.5
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [lambda x: -1.0, lambda x: 1.0, lambda x: 0.0, lambda x: 1e300 * (x - 0.5), lambda x: 10 ** (600 * x - 300)],
+    ids=["never broken", "always broken", "zero", "huge", "all sizes"],
+)
+def test_odd_constraints_do_not_break_it(limit: Any) -> None:
+    optimizer = Optimizer(SQUARE, seed=0, n_initial=4, **QUICK)
+    for _ in range(7):
+        p = optimizer.ask()
+        optimizer.tell(p, p["x"] * p["y"], constraints={"c": min(limit(p["x"]), 1e300)})
+    mean, deviation = optimizer.predict_constraints(p)["c"]
+    assert math.isfinite(mean)
+    assert deviation >= 0
+    assert 0 <= optimizer.feasible_probability(p) <= 1
+    assert all(e.feasible for e in [optimizer.best] if e is not None)
+
+
+def test_answers_about_constraints() -> None:
+    space = Space({"x": Float(0, 1), "y": Float(0, 1)}, ["x + y <= 1.5"])
+    optimizer = Optimizer(space, seed=0, **QUICK)
+    rng = np.random.default_rng(0)
+    for x, y in rng.random((12, 2)) / 2:
+        optimizer.tell({"x": x, "y": y}, x, constraints={"plane": 10 * (x + y - 0.5), "other": y - 2})
+    answers = optimizer.predict_constraints({"x": 0.2, "y": 0.4})
+    assert list(answers) == ["other", "plane"]
+    mean, deviation = answers["plane"]
+    assert abs(mean - 1.0) < max(4 * deviation, 0.3)
+    assert optimizer.feasible_probability({"x": 0.05, "y": 0.05}) > 0.9
+    assert optimizer.feasible_probability({"x": 0.45, "y": 0.45}) < 0.1
+    assert optimizer.feasible_probability({"x": 0.9, "y": 0.9}) == 0.0  # against the known one
+    plain = Optimizer(SQUARE, seed=0, **QUICK)
+    plain.tell({"x": 0.1, "y": 0.1}, 1.0)
+    assert plain.predict_constraints({"x": 0.5, "y": 0.5}) == {}
+    assert plain.feasible_probability({"x": 0.5, "y": 0.5}) == 1.0
+
+
+def test_constraints_of_failed_evaluations_are_not_learned_from() -> None:
+    def asked(*more: Evaluation) -> dict[str, Any]:
+        optimizer = Optimizer(SQUARE, seed=0, **QUICK)
+        points = np.random.default_rng(1).random((11, 2)).tolist()
+        optimizer.replay([Evaluation.of({"x": x, "y": y}, x, None, {"c": 0.5 - y}) for x, y in points] + list(more))
+        return optimizer.ask()
+
+    failed = {"x": 0.5, "y": 0.5}
+    assert asked(Evaluation.of(failed, None, None, {"c": -1e6})) == asked(Evaluation.of(failed, None))
+
+
+def test_likelihood_is_scipys_and_its_gradient_that_of_differences() -> None:
+    optimizer = Optimizer(SQUARE, seed=0, **QUICK)
+    for x, y in np.random.default_rng(0).random((9, 2)).tolist():
+        optimizer.tell({"x": x, "y": y}, x, constraints={"a": math.sin(5 * x) - y, "b": x * y - 0.3})
+    optimizer.predict({"x": 0.5, "y": 0.5})
+    models = optimizer._models.preview
+    assert models is not None
+    limits = [Limit.of(model, np.array([[0.3, 0.3]])) for model in models[1].constraints.values()]
+    likelihood = Likelihood(limits)
+    points = np.random.default_rng(1).random((5, 2))
+    expected = np.zeros(5)
+    for limit in limits:
+        mean, deviation = limit.posterior.joint(points)
+        expected += norm.logsf(limit.threshold, mean, deviation)
+    assert likelihood.values(points) == pytest.approx(expected, rel=1e-6)
+    lower = JointAcquisition(limits[0].posterior, 2.0, lower=True)
+    for point in points:
+        value, _ = likelihood.value_and_gradient(point)
+        assert value == pytest.approx(float(likelihood.values(point[None])[0]), rel=1e-6)
+        error = check_grad(
+            lambda x: likelihood.value_and_gradient(x)[0], lambda x: likelihood.value_and_gradient(x)[1], point
+        )
+        assert error < 1e-3 * (1 + np.abs(likelihood.value_and_gradient(point)[1]).max())
+        error = check_grad(lambda x: lower.value_and_gradient(x)[0], lambda x: lower.value_and_gradient(x)[1], point)
+        assert error < 1e-4
+        mean, deviation = limits[0].posterior.joint(point[None])
+        assert lower.values(point[None])[0] == pytest.approx(float(mean[0] - math.sqrt(2) * deviation[0]))
+
+
+def test_values_far_from_zero_are_cut_off() -> None:
+    c = np.array([-0.1, 0.2, 0.3, -0.2, 1e300])
+    assert tempered(c).tolist() == [-0.1, 0.2, 0.3, -0.2, pytest.approx(2.0)]
+    assert tempered(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
+    assert tempered(np.array([1e308, -1e308])).tolist() == [1e308, -1e308]
+
+
+def test_an_ensembles_likelihood_is_one_function() -> None:
+    rng = np.random.default_rng(0)
+    data = Observations(rng.random((8, 2)), rng.standard_normal(8))
+    graphs = [FactorGraph.singletons(2), FactorGraph(2, ((0, 1),))]
+    members = [AdditiveGP(g, Hyperparameters([0.3, 0.4], np.ones(len(g.scopes)), 1e-3)) for g in graphs]
+    likelihood = Likelihood([Limit(Ensemble(tuple(members), (0.4, 0.6)), data, np.empty((0, 2)), 0.2)])
+    for point in rng.random((5, 2)):
+        value, slope = likelihood.value_and_gradient(point)
+        assert value == pytest.approx(float(likelihood.values(point[None])[0]), rel=1e-9)
+        step = 1e-5 * np.eye(2)
+        differences = (likelihood.values(point + step) - likelihood.values(point - step)) / 2e-5
+        np.testing.assert_allclose(slope, differences, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_can_have_tables_keeps_its_posterior() -> None:
+    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters([0.3, 0.4], [1.0, 1.0], 1e-3))
+    limit = Limit(gp, Observations(np.eye(2), np.arange(2.0)), np.empty((0, 2)), 0.0)
+    assert limit.gridded(SQUARE) is limit
+
+
+def test_a_pending_point_that_is_hardly_feasible_is_no_rival() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((20, 2))
+    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters([0.5, 0.5], [1.0, 1.0], 1e-4))
+    task = Search(SQUARE, gp, Observations(X, X.sum(axis=1)), 1.0, np.array([[0.9, 0.9], [0.3, 0.3]]), {}, X[0], bool)
+    limit = Limit(gp, Observations(X, 1.0 - X.sum(axis=1)), task.pending, 0.0)  # g >= 0 below the diagonal
+    assert ConstrainedSearch(task, [limit], True, False)._scout.pending.tolist() == [[0.3, 0.3]]

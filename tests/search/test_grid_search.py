@@ -1,0 +1,204 @@
+"""From grids to points: zoom, polish, taken points."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dechbo import Categorical, FactorGraph, Float, Int, Space
+from dechbo.acquisition import Acquisition
+from dechbo.data.observations import Observations
+from dechbo.gp import AdditiveGP, Hyperparameters
+from dechbo.maxsum import Exact
+from dechbo.search.constrained import ConstrainedSearch, Limit
+from dechbo.search.engine import LocalEngine
+from dechbo.search.grid_search import Search
+from dechbo.search.grids import Granularity, base_candidates
+from dechbo.search.polish import ascend
+
+SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})
+GRAPH = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (0,)))
+KERNELS = ("matern52", "matern52", "matern52", "categorical")
+
+
+def model(seed: int, n: int = 25) -> tuple[AdditiveGP, Observations]:
+    rng = np.random.default_rng(seed)
+    X = np.array([SPACE.from_uniform(u) for u in rng.random((n, 4))])
+    gp = AdditiveGP(GRAPH, Hyperparameters([0.3, 0.2, 0.4, 1.0], [0.5, 0.4, 0.3, 0.2], 1e-3), kernel=KERNELS)
+    return gp, Observations(X, rng.standard_normal(n))
+
+
+def search(seed: int, **changes) -> Search:
+    gp, data = model(seed)
+    settings = {
+        "space": SPACE,
+        "gp": gp,
+        "data": data,
+        "beta": 2.0,
+        "pending": np.empty((0, 4)),
+        "fixed": {},
+        "incumbent": data.X[int(data.y.argmax())],
+        "look_elsewhere": False,
+        "is_taken": lambda point: False,
+        **changes,
+    }
+    return Search(**settings)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_point_is_a_global_maximum_up_to_the_grid(seed):
+    """Oracle: the acquisition at 20,000 random points of the space is nowhere higher than at the suggestion."""
+    task = search(seed)
+    suggestion = task.run(LocalEngine(Exact()))
+    rng = np.random.default_rng(100 + seed)
+    rivals = np.array([SPACE.from_uniform(u) for u in rng.random((20_000, 4))])
+    at_point = task.acquisition.values(suggestion.point[None])[0]
+    assert at_point == pytest.approx(suggestion.polished_value, rel=1e-9)
+    assert at_point >= task.acquisition.values(rivals).max() - 1e-6
+    assert suggestion.polished_value >= suggestion.maximum.value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_zooming_raises_the_acquisition(seed):
+    coarse = search(seed, granularity=Granularity(work=0.0, polish_steps=0))
+    engine = LocalEngine(Exact())
+    grid = base_candidates(SPACE, GRAPH, len(coarse.data), {}, coarse.granularity)
+    base = engine.suggest(coarse.gp, coarse.data, coarse.beta, grid)
+    zoomed = coarse.run(engine)
+    assert zoomed.maximum.value >= base.value
+    assert zoomed.polished_value == zoomed.maximum.value
+
+
+def test_the_incumbent_is_among_the_candidates():
+    task = search(0)
+    zoomed = task._zoomed(np.array([0.5, 0.5, 0.5, 1.0]), np.full(4, 0.1))
+    assert all(value in grid for value, grid in zip(task.incumbent, zoomed, strict=True))
+    assert all(value in grid for value, grid in zip([0.5, 0.5, 0.5, 1.0], zoomed, strict=True))
+
+
+def test_ascent_never_goes_down_and_stops_at_a_stationary_point():
+    task = search(1)
+    acquisition = task.acquisition
+    for seed in range(5):
+        start = SPACE.from_uniform(np.random.default_rng(seed).random(4))
+        value, point = ascend(acquisition, start, np.array([0, 1]), 200)
+        assert value >= acquisition.values(start[None])[0] - 1e-12
+        assert np.array_equal(point[2:], start[2:])
+        _, gradient = acquisition.value_and_gradient(point)
+        inside = (point > 0) & (point < 1)
+        inside[2:] = False
+        assert np.abs(gradient[inside]).max(initial=0.0) < 1e-2
+
+
+def test_a_taken_point_gives_way_to_the_best_that_is_free():
+    """On a small finite space the answer is the enumerated maximum over the free points."""
+    space = Space({"a": Int(0, 4), "b": Int(0, 4), "c": Categorical(["p", "q"])})
+    rng = np.random.default_rng(3)
+    everything = np.array(list(itertools.product(*(p.grid(5) for p in space.parameters))))
+    X = everything[rng.choice(50, 12, replace=False)]
+    gp = AdditiveGP(
+        FactorGraph(3, ((0, 1), (1, 2))),
+        Hyperparameters([0.5, 0.5, 1.0], [1.0, 1.0], 1e-4),
+        kernel=("matern52", "matern52", "categorical"),
+    )
+    data = Observations(X, rng.standard_normal(12))
+    taken = {point.tobytes() for point in X}
+    for _ in range(20):
+        task = Search(
+            space, gp, data, 1.0, np.empty((0, 3)), {}, X[0], lambda p: p.tobytes() in taken, look_elsewhere=False
+        )
+        suggestion = task.run(LocalEngine(Exact()))
+        free = np.array([p for p in everything if p.tobytes() not in taken])
+        assert suggestion.polished_value == pytest.approx(task.acquisition.values(free).max(), rel=1e-9)
+        assert suggestion.maximum.upper_bound >= suggestion.polished_value - 1e-12
+        taken.add(suggestion.point.tobytes())
+
+
+def test_a_taken_neighbourhood_of_a_continuous_space_is_left():
+    task = search(2)
+    first = task.run(LocalEngine()).point
+    away = search(2, is_taken=lambda p: bool(np.abs(p - first).max() < 1e-3)).run(LocalEngine())
+    assert np.abs(away.point - first).max() >= 1e-3
+    assert away.polished_value <= task.run(LocalEngine()).polished_value
+
+
+def test_an_exhausted_optimum_is_left_for_another_hill():
+    """Two hills; the lower one is known in all detail, the higher one not at all."""
+    space, graph = Space({"x": Float(0, 1)}), FactorGraph(1, ((0,),))
+    X = np.concatenate([np.linspace(0, 0.45, 91), [1.0]])[:, None]
+    y = np.append(np.exp(-((X[:-1, 0] - 0.3) ** 2) / 0.005), -1.0)
+    data = Observations(X, y)
+    gp = AdditiveGP(graph, Hyperparameters([0.1], [0.05], 1e-10))
+    settings = {"beta": 0.5, "pending": np.empty((0, 1)), "fixed": {}, "incumbent": X[int(y.argmax())]}
+    found = {}
+    for look in (False, True):
+        task = Search(space, gp, data, is_taken=lambda p: False, look_elsewhere=look, **settings)
+        found[look] = task.run(LocalEngine())
+    assert abs(found[False].point[0] - 0.3) < 0.02
+    assert 0.45 < found[True].point[0] < 1.0
+    assert found[True].upper_bound == np.inf
+    assert found[True].polished_value <= found[False].polished_value
+
+
+def test_elsewhere_respects_fixed_and_taken():
+    task = search(5, fixed={1: 0.25, 3: 1.0}, is_taken=lambda p: bool(p[0] < 0.9))
+    point = task.scout.elsewhere(task.incumbent)
+    assert (point[1], point[3]) == (0.25, 1.0)
+    assert point[0] >= 0.9
+
+
+def test_pending_points_push_the_search_away():
+    task = search(4)
+    first = task.run(LocalEngine())
+    again = search(4, pending=first.point[None]).run(LocalEngine())
+    there = Acquisition(task.gp.condition(task.data).with_pending(first.point[None]), task.beta)
+    assert there.values(first.point[None])[0] < first.polished_value
+    assert not np.allclose(again.point, first.point)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_relabelling_the_variables_relabels_the_suggestion(seed):
+    gp, data = model(seed)
+    order = np.array([3, 1, 0, 2])  # variable i becomes variable new[i]
+    new = np.argsort(order)
+    names = list(SPACE.names)
+    space = Space({names[i]: SPACE[names[i]] for i in order})
+    theta = gp.hyperparameters
+    other = AdditiveGP(
+        GRAPH.relabelled(new.tolist()),
+        Hyperparameters(theta.lengthscales[order], theta.variances, theta.noise),
+        kernel=[KERNELS[i] for i in order],
+    )
+    turned = Observations(data.X[:, order], data.y)
+    original = search(seed).run(LocalEngine(Exact()))
+    relabelled = search(seed, space=space, gp=other, data=turned, incumbent=data.X[int(data.y.argmax())][order]).run(
+        LocalEngine(Exact())
+    )
+    assert relabelled.maximum.value == pytest.approx(original.maximum.value, rel=1e-10)
+    assert np.allclose(relabelled.point, original.point[order], atol=1e-6)
+
+
+def test_failures_narrow_the_deviations_but_nothing_is_awaited_there():
+    point = search(1).run(LocalEngine()).point
+    failed, pending = search(1, failures=point[None]), search(1, pending=point[None])
+    np.testing.assert_array_equal(failed.posterior.joint(point[None])[1], pending.posterior.joint(point[None])[1])
+    np.testing.assert_array_equal(failed.run(LocalEngine()).point, pending.run(LocalEngine()).point)
+    assert (failed.scout.promise(point[None]) >= pending.scout.promise(point[None])).all()
+    assert failed.scout._awaited is None
+    assert pending.scout._awaited is not None
+
+
+def test_very_many_points_are_no_overflow():
+    """Warnings are errors here."""
+    space = Space({f"n{i}": Int(0, 10**9) for i in range(40)}, ["n0 + n1 <= 5"])
+    X = np.zeros((3, 40))
+    X[1:, 5:] = np.random.default_rng(0).random((2, 35)).round(1)
+    gp = AdditiveGP(FactorGraph.singletons(40), Hyperparameters(np.ones(40), np.ones(40), 1e-2))
+    task = Search(space, gp, Observations(X, np.arange(3.0)), 1.0, np.empty((0, 40)), {}, X[2], lambda p: False)
+    assert np.isfinite(task.best_untaken(X[2])[0])
+    limit = Limit(gp, task.data, task.pending, 0.0)
+    assert len(ConstrainedSearch(task, [limit], feasible=True, cautious=False)._starts) > 10
+    wide = Space({f"n{i}": Int(0, 2**62) for i in range(40)}, [f"n{i} - n{i + 1} <= 5" for i in range(39)])
+    assert wide.region.count({}) == np.inf

@@ -1,0 +1,53 @@
+"""The base grid: its fineness and its budget."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dechbo import Categorical, FactorGraph, Float, Int, Space
+from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
+from dechbo.search.grids import (
+    COARSEST,
+    FINEST,
+    LARGEST_TABLE,
+    OVERHEAD,
+    Granularity,
+    base_candidates,
+    grid_graph,
+    gridded,
+)
+
+SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})
+GRAPH = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (0,)))
+
+
+def test_granularity_grows_with_the_evaluations_and_stays_within_its_budget():
+    levels = [Granularity().levels(t) for t in (1, 10, 100, 1000, 5000)]
+    assert levels == sorted(levels)
+    assert levels[-1] > levels[0]
+    for t in (10, 1000, 5000):
+        grid = base_candidates(SPACE, GRAPH, t, {}, Granularity(work=1e8))
+        sizes = [len(values) for values in grid]
+        assert COARSEST <= sizes[0] <= FINEST
+        cells = sum(np.prod([sizes[i] for i in scope]) for scope in GRAPH.scopes)
+        assert cells * (t + OVERHEAD) ** 2 <= 1e8 or sizes[0] == COARSEST
+        assert sizes[2:] == [min(7, sizes[2]), 3]
+    assert len(base_candidates(SPACE, GRAPH, 10, {0: 0.25}, Granularity())[0]) == 1
+
+
+def model(graph: FactorGraph) -> AdditiveGP:
+    return AdditiveGP(graph, Hyperparameters(np.ones(graph.dim), np.ones(len(graph.scopes)), 1e-2))
+
+
+def test_members_with_a_factor_too_large_for_a_table_are_left_out_and_the_others_share_their_weight():
+    dim = LARGEST_TABLE + 1
+    space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
+    singles, pairs = FactorGraph.singletons(dim), FactorGraph(dim, tuple((i, i + 1) for i in range(dim - 1)))
+    whole = FactorGraph(dim, (tuple(range(dim)),))
+    ensemble = Ensemble((model(singles), model(whole), model(pairs)), (0.2, 0.5, 0.3))
+    on_grid = gridded(ensemble, space)
+    assert isinstance(on_grid, Ensemble)
+    assert [member.graph for member in on_grid.members] == [singles, pairs]
+    np.testing.assert_allclose(on_grid.weights, (0.4, 0.6))
+    assert gridded(model(whole), space) is None
+    assert grid_graph(model(whole), space) == singles

@@ -1,0 +1,365 @@
+"""A fresh look: when it is due, and where it leads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
+from dechbo.data.observations import Observations, Standardisation
+from dechbo.gp import AdditiveGP, Hyperparameters, fit
+from dechbo.search.grid_search import Search
+from dechbo.search.restart import CUTS, GAIN, PATIENCE, REPEAT, TRIFLE, FreshLook, evaluations_in_vain, share_of_looks
+
+PLANE = Space({"a": Float(0, 1), "b": Float(0, 1)})
+WHOLE = FactorGraph(2, ((0, 1),))
+NARROW, WIDE = np.array([0.2, 0.2]), np.array([0.75, 0.7])
+values_told = arrays(np.float64, st.integers(1, 40), elements=st.integers(-50, 50).map(float))
+MANY = 10**6  # evaluations that a model had asked for
+
+
+def hill(X: np.ndarray, centre: np.ndarray, width: float) -> np.ndarray:
+    return np.exp(-((X - centre) ** 2).sum(axis=-1) / width**2)
+
+
+def two_hills(X: np.ndarray) -> np.ndarray:
+    """The narrow one is well known below; the wide one is far higher."""
+    return hill(X, NARROW, 0.08) + 3 * hill(X, WIDE, 0.25)
+
+
+def look(values, X: np.ndarray, *, space: Space = PLANE, kernel="matern52", **changes) -> FreshLook:
+    """A look at ``values`` by a model as narrow as the hill that it knows."""
+    data, _ = Observations(X, values(X)).standardised()
+    theta = Hyperparameters(np.full(space.dim, 0.08), [1.0], 1e-6)
+    gp = AdditiveGP(FactorGraph(space.dim, (tuple(range(space.dim)),)), theta, kernel=kernel)
+    settings = {"is_taken": lambda point: False, "pending": np.empty((0, space.dim)), "fixed": {}, **changes}
+    search = Search(space, gp, data, 2.0, incumbent=X[int(data.y.argmax())], **settings)
+    return FreshLook(search.scout, search.known, search.narrowing, refit, MANY)
+
+
+def refit(data: Observations, scaling: Standardisation) -> AdditiveGP:
+    assert scaling.scale > 0
+    kernels = ["matern52"] * min(data.dim, 2) + ["categorical"] * (data.dim - 2)
+    return fit(FactorGraph(data.dim, (tuple(range(data.dim)),)), data, kernel=kernels)
+
+
+def around_the_narrow_hill(seed: int) -> np.ndarray:
+    """Twelve points of the plane far from the wide hill's top, and thirty around the top of the narrow one."""
+    rng = np.random.default_rng(seed)
+    spread = np.array([x for x in rng.random((200, 2)) if np.linalg.norm(x - WIDE) > 0.35])[:12]
+    return np.vstack([spread, NARROW + 0.02 * rng.standard_normal((30, 2)), NARROW])
+
+
+# ------------------------------------------------------------------------------------------------ when
+
+
+@given(values_told)
+def test_what_is_in_vain_depends_on_no_unit(values):
+    assert evaluations_in_vain(values) == evaluations_in_vain(8 * values + 3)
+
+
+@given(values_told)
+def test_all_after_the_first_value_that_counts_as_the_best_is_in_vain(values):
+    """Whole numbers with quartiles at most 100 apart: any better one counts as a gain."""
+    assert evaluations_in_vain(values) == len(values) - 1 - int(values.argmax())
+    assert evaluations_in_vain(np.append(values, values.max() + 1)) == 0
+
+
+def test_creeping_up_by_less_than_counts_is_in_vain():
+    start = np.linspace(-1.0, 0.0, 20)
+    creep = GAIN / 10 * np.arange(1, 13)
+    assert evaluations_in_vain(np.concatenate([start, creep / 20])) == 12
+    assert evaluations_in_vain(np.concatenate([start, 100 * creep])) == 0
+
+
+def test_what_no_model_asked_for_is_not_in_vain():
+    X = around_the_narrow_hill(0)[::-1]  # the best first: all the others brought nothing
+    told = look(two_hills, X)
+    shares = {k: share_of_looks(min(evaluations_in_vain(told._means), k), 2) for k in (0, PATIENCE - 1, PATIENCE)}
+    assert list(shares.values()) == [0.0, 0.0, 0.5]
+    assert not replace(told, searched=0).is_due
+    assert any(
+        replace(told, searched=MANY, narrowing=np.zeros((k, 2))).is_due for k in range(5)
+    )  # each with a draw of its own
+
+
+def test_an_ask_that_leaves_the_known_optimum_by_itself_needs_no_look():
+    task = look(two_hills, around_the_narrow_hill(0))
+    assert task.would_stay(NARROW + 0.005)
+    assert not task.would_stay(WIDE)
+
+
+def test_looks_come_after_patience_and_ever_more_often():
+    for dim in (2, 30):
+        patience = max(PATIENCE, dim)
+        shares = [share_of_looks(k, dim) for k in range(10 * patience)]
+        assert shares[:patience] == [0.0] * patience
+        assert shares[patience] == 0.5
+        assert (np.diff(shares[patience:]) > 0).all()
+        assert shares[-1] < 1
+
+
+def creeping(step: float) -> FreshLook:
+    """After the best of a spread, one gain of ``step`` interquartile ranges after another, each next to the last."""
+    spread = np.random.default_rng(0).random((16, 2))
+    X = np.vstack([spread, NARROW + 0.004 * np.arange(PATIENCE + 1)[:, None]])
+    low = np.linspace(-1.0, 0.0, 16)
+    unit = float(np.subtract(*np.percentile(np.append(low, np.zeros(PATIENCE + 1)), [75, 25])))
+    return look(lambda X: np.append(low, unit * step * np.arange(PATIENCE + 1)), X)
+
+
+def test_an_optimum_that_still_gives_a_little_is_not_exhausted():
+    last = NARROW + 0.004 * PATIENCE + REPEAT / 2
+    assert not creeping(TRIFLE).repeats(last)
+    assert creeping(TRIFLE / 100).repeats(last)
+
+
+def test_only_the_immediate_neighbourhood_of_an_evaluation_is_a_repeat_of_it():
+    task = creeping(TRIFLE / 100)
+    assert task.repeats(NARROW - 0.9 * REPEAT)
+    assert not task.repeats(NARROW - [0.0, 1.1 * REPEAT])  # one coordinate apart is enough
+    assert task.unrepeating.is_taken(NARROW)
+    assert not task.scout.is_taken(NARROW)
+    assert not replace(task, searched=PATIENCE - 1).repeats(NARROW)
+
+
+def test_an_exhausted_optimum_is_never_evaluated_again():
+    """Its asks would come within a thousandth of what is known, twenty times over."""
+    least = {}
+    for stay in (True, False):
+        optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, look_elsewhere=not stay)
+        for _ in range(60):
+            params = optimizer.ask()
+            optimizer.tell(params, bowl(params))
+        X = np.array([[e.params["a"], e.params["b"]] for e in optimizer.evaluations])
+        least[stay] = [float(np.abs(X[:k] - X[k]).max(axis=1).min()) for k in range(40, 60)]
+    assert min(least[True]) < REPEAT
+    assert min(least[False]) >= REPEAT
+
+
+def test_discrete_values_are_told_apart_by_what_is_taken_alone():
+    space = Space({"a": Int(0, 5), "b": Int(0, 5)})
+    X = np.array([space.encode({"a": a, "b": b}) for a in range(6) for b in range(6)])
+    task = look(lambda X: -X.sum(axis=1), X, space=space)  # the first is the best
+    assert not task.repeats(X[0])
+    assert task.unrepeating is task.scout
+
+
+def test_the_same_numbers_in_another_category_are_no_repeat():
+    space = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Categorical(["p", "q"])})
+    first, second = (space.encode({"a": 0.2, "b": 0.2, "c": c}) for c in "pq")
+    X = np.vstack([first, np.column_stack([np.random.default_rng(0).random((20, 2)), np.full(20, first[2])])])
+    values = np.append(1.0, np.linspace(-1.0, 0.0, 20))  # the first is the best
+    task = look(lambda X: values, X, space=space, kernel=["matern52", "matern52", "categorical"])
+    assert task.repeats(first)
+    assert not task.repeats(second)
+
+
+# ----------------------------------------------------------------------------------------------- where
+
+
+def best_beyond(task: FreshLook) -> tuple[int, list[int]]:
+    means = task._means
+    ranking = np.argsort(-means, kind="stable")
+    return int(ranking[0]), task._beyond([int(ranking[0])], ranking)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_points_belong_to_the_hill_on_which_they_lie(seed):
+    rng = np.random.default_rng(seed)
+    X = np.vstack([around_the_narrow_hill(seed), WIDE, WIDE + 0.03 * rng.standard_normal((6, 2))])
+    task = look(two_hills, X)
+    top = int(task._means.argmax())
+    on_wide = np.linalg.norm(X - WIDE, axis=1) < 0.12
+    on_narrow = np.linalg.norm(X - NARROW, axis=1) < 0.05
+    assert on_wide[top]
+    assert task._belong_to(top, np.flatnonzero(on_wide)).all()
+    assert not task._belong_to(top, np.flatnonzero(on_narrow)).any()
+    assert on_narrow[best_beyond(task)[1]].all()  # the best that do not belong to the wide hill
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_known_is_cut_off_at_the_best_point_beyond_it(seed):
+    X = around_the_narrow_hill(seed)
+    task = look(two_hills, X)
+    peak, beyond = best_beyond(task)
+    assert np.linalg.norm(X[peak] - NARROW) < 0.01
+    assert (np.linalg.norm(X[beyond] - NARROW, axis=1) > 0.1).all()
+    height = float(task._means[beyond[0]])
+    cut = task._cut_at(height, beyond)
+    assert cut.data.y.max() == cut.data.y[peak] == pytest.approx(cut.data.y[beyond[0]], abs=1e-3)
+    assert cut.is_taken(NARROW + 0.01)  # next to what was cut off
+    assert not cut.is_taken(X[beyond[0]] + 0.001)
+    assert (cut.champions == X[beyond]).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_leaves_a_hill_that_is_known_for_one_that_is_suspected(seed):
+    point = look(two_hills, around_the_narrow_hill(seed)).point()
+    nearest = around_the_narrow_hill(seed)[int(np.linalg.norm(around_the_narrow_hill(seed) - point, axis=1).argmin())]
+    assert np.linalg.norm(nearest - NARROW) > 0.1
+
+
+def test_following_looks_climb_the_other_hill():
+    X = around_the_narrow_hill(0)
+    for _ in range(8):
+        X = np.vstack([X, look(two_hills, X).point()])
+    assert np.linalg.norm(X[-8:] - WIDE, axis=1).min() < 0.1
+
+
+def test_where_nothing_lies_beyond_all_but_the_lowest_is_cut_off():
+    """One hill, known all over: every observation belongs to it, and its neighbourhood is ruled out."""
+    grid = np.linspace(0.05, 0.95, 7)
+    X = np.array([[a, b] for a in grid for b in grid])
+    task = look(lambda X: -((X - 0.5) ** 2).sum(axis=-1), X)
+    task = replace(task, known=fit(WHOLE, task.scout.data).condition(task.scout.data))
+    assert best_beyond(task)[1] == []
+    point = task.point()
+    assert point is None or np.linalg.norm(point - 0.5) > 0.4
+
+
+def test_two_hills_that_are_exhausted_are_both_cut_off(monkeypatch):
+    monkeypatch.setattr("dechbo.search.restart.PROMISE", 1e9)  # nothing is ever promising enough
+    heights = []
+    cut_at = FreshLook._cut_at
+    monkeypatch.setattr(FreshLook, "_cut_at", lambda self, h, b: heights.append(h) or cut_at(self, h, b))
+    X = np.vstack([around_the_narrow_hill(0), WIDE])
+    task = look(two_hills, X)
+    task.point()
+    assert 2 <= len(heights) <= CUTS
+    assert (np.diff(heights) < 0).all()
+    assert heights[0] == pytest.approx(task._means[np.linalg.norm(X - NARROW, axis=1) < 0.05].max())
+
+
+def test_what_is_taken_is_left_alone():
+    X = around_the_narrow_hill(1)
+    point = look(two_hills, X, is_taken=lambda p: bool(p[0] < 0.9)).point()
+    assert point[0] >= 0.9
+    assert look(two_hills, X, is_taken=lambda p: True).point() is None
+
+
+def test_points_that_break_a_known_constraint_are_neither_optima_nor_champions():
+    space = Space({"a": Float(0, 1), "b": Float(0, 1)}, constraints=["a + b <= 1.2"])
+    X = np.vstack([around_the_narrow_hill(2), WIDE])  # the top of the wide hill was told, and is not allowed
+    task = look(two_hills, X, space=space, is_taken=lambda p: not space.allows(p))
+    cuts: list = []
+    watched = replace(task)
+    object.__setattr__(watched, "_cut_at", lambda h, b: cuts.append((h, b)) or task._cut_at(h, b))
+    point = watched.point()
+    assert space.allows(point)
+    assert len(cuts) == 1
+    height, beyond = cuts[0]
+    assert space.region.allows(X[beyond]).all()
+    assert height < task._means[:-1].max()  # the allowed optimum is cut off, not the forbidden one
+
+
+def test_nothing_lies_between_two_categories():
+    """One hill for each of two categories; on the way from one to the other the mean of an unknown third is not met."""
+    space = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Categorical(["p", "q"])})
+    codes = [space.encode({"a": 0.5, "b": 0.5, "c": c})[2] for c in "pq"]
+    X = np.array([[*x, code] for x in around_the_narrow_hill(3) for code in codes])
+    task = look(lambda X: hill(X[:, :2], NARROW, 0.3), X, space=space, kernel=["matern52", "matern52", "categorical"])
+    peak = int(task.scout.data.y.argmax())
+    twin = np.flatnonzero((X[:, :2] == X[peak, :2]).all(axis=1) & (X[:, 2] != X[peak, 2]))
+    assert task._belong_to(peak, twin).all()  # the two are equal, and so is every station between them
+
+
+def test_pending_points_are_kept_clear_of():
+    X = around_the_narrow_hill(0)
+    first = look(two_hills, X).point()
+    second = look(two_hills, X, pending=first[None]).point()
+    assert np.linalg.norm(second - first) > 0.01
+
+
+# ---------------------------------------------------------------------------------------- as a user sees it
+
+
+def spike(params: dict, centre: float = 0.3) -> float:
+    """A local optimum that is soon exhausted, on ground that is all but flat; a far better one is hidden."""
+    x = np.array([params["a"], params["b"]])
+    return -float(hill(x, np.full(2, centre), 0.1) + 5 * hill(x, np.array([0.85, 0.6]), 0.06) + 0.1 * x[0])
+
+
+def bowl(params: dict) -> float:
+    return (params["a"] - 0.3) ** 2 + (params["b"] - 0.6) ** 2
+
+
+def near_the_optimum(optimizer: Optimizer, latest: int) -> int:
+    points = np.array([[e.params["a"], e.params["b"]] for e in optimizer.evaluations[-latest:]])
+    return int((np.abs(points - 0.3).max(axis=1) < 0.05).sum())
+
+
+def test_what_is_left_of_the_budget_is_not_spent_on_an_exhausted_optimum():
+    sources, spent = {}, {}
+    for stay in (False, True):
+        optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, look_elsewhere=not stay)
+        for x in np.linspace(0.24, 0.36, 5):  # the local optimum is known in detail from the start
+            for y in np.linspace(0.24, 0.36, 5):
+                optimizer.tell({"a": x, "b": y}, spike({"a": x, "b": y}))
+        sources[stay] = []
+        for _ in range(25):
+            params = optimizer.ask()
+            optimizer.tell(params, spike(params))
+            sources[stay].append(optimizer.info.source)
+        spent[stay] = near_the_optimum(optimizer, 25)
+    assert "elsewhere" in sources[False]
+    assert "elsewhere" not in sources[True]
+    assert spent[False] < spent[True]
+
+
+def test_looks_are_the_same_after_a_resume(tmp_path):
+    optimizer = Optimizer(PLANE, graph=WHOLE, seed=1)
+    for _ in range(28):
+        params = optimizer.ask()
+        optimizer.tell(params, bowl(params))  # soon at its bottom
+    optimizer.save(tmp_path / "run.json")
+    other = Optimizer.load(tmp_path / "run.json")
+    due = []
+    for _ in range(6):
+        params = optimizer.ask()
+        assert other.ask() == params
+        due.append(optimizer.info.source)
+        for each in (optimizer, other):
+            each.tell(params, bowl(params))
+    assert "elsewhere" in due
+
+
+def test_no_look_is_taken_in_a_slice_nor_where_it_is_not_wished(monkeypatch):
+    monkeypatch.setattr(FreshLook, "is_due", True)
+    monkeypatch.setattr(FreshLook, "would_stay", lambda self, point: True)
+    monkeypatch.setattr(FreshLook, "point", lambda self: np.array([0.123, 0.456]))
+    asked = {}
+    for name, more in {"default": {}, "staying": {"look_elsewhere": False}, "theory": {"beta": "theory"}}.items():
+        optimizer = Optimizer(PLANE, graph=WHOLE, seed=1, **more)
+        for k in range(12):
+            optimizer.tell({"a": k / 11, "b": (5 * k % 12) / 11}, float(k * k))
+        sliced = optimizer.ask(fixed={"a": 0.25})
+        asked[name] = (sliced["b"] == 0.456, optimizer.ask()["b"] == 0.456)
+    assert asked == {"default": (False, True), "staying": (False, False), "theory": (False, False)}
+
+
+def test_the_noise_that_the_user_gave_is_kept_in_the_units_of_what_is_left():
+    optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, noise=0.04)
+    for k in range(12):
+        optimizer.tell({"a": k / 11, "b": (5 * k % 12) / 11}, float(k * k))
+    model = optimizer._models.answering(optimizer._history)[0]
+    cut, scaling = Observations(model.data.X, np.minimum(model.data.y, 0.0)).standardised()
+    again = partial(optimizer._recipe.refitted, model)(cut, scaling)
+    assert again.hyperparameters.noise == pytest.approx(0.04 / (model.scaling.scale * scaling.scale) ** 2)
+    assert again.graph == model.gp.graph
+
+
+def test_what_is_left_is_modelled_smoothly_and_categories_as_such():
+    space = Space({"a": Float(0, 1), "c": Categorical(["p", "q", "r"])})
+    optimizer = Optimizer(space, seed=0)
+    for k in range(12):
+        optimizer.tell({"a": k / 11, "c": "pqr"[k % 3]}, float(k * k))
+    model = optimizer._models.answering(optimizer._history)[0]
+    again = optimizer._recipe.refitted(model, *model.data.standardised())
+    assert again.kernels == ("se", "categorical")
