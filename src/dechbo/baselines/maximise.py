@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from dechbo.baselines.rival import all_points
-from dechbo.search.polish import ascend
+from dechbo.search.polish import polish
 from dechbo.space import Space
 
 Array = NDArray[np.float64]
@@ -83,7 +83,7 @@ def _climb(acquisition: Climbable, domain: Space, start: Array) -> tuple[float, 
     for _ in range(SWEEPS):
         before = value
         if len(moving):
-            value, point = max((value, point), ascend(acquisition, point, moving, STEPS), key=lambda pair: pair[0])
+            value, point = max((value, point), polish(acquisition, point, moving, STEPS), key=lambda pair: pair[0])
         if len(moving) < domain.dim:
             value, point = _best_changes(acquisition, domain, value, point)
         if len(moving) == domain.dim or value <= before + 1e-9 * abs(before):

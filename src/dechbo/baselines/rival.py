@@ -12,9 +12,9 @@ from scipy.stats import qmc
 
 from dechbo import checks
 from dechbo.data.evaluation import Evaluation, Params
-from dechbo.data.history import History, same_places
+from dechbo.data.history import History, same_coordinates
 from dechbo.errors import OptionError
-from dechbo.search.grid_search import ENUMERABLE
+from dechbo.search.grid_search import MAX_ENUMERATED
 from dechbo.space import Space
 from dechbo.threads import one_blas_thread
 
@@ -71,7 +71,7 @@ class AskTell:
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Everything told so far, in order."""
-        return tuple(self._history.told)
+        return tuple(self._history.evaluations)
 
     @property
     def best(self) -> Evaluation | None:
@@ -90,7 +90,7 @@ class AskTell:
     @property
     def _known(self) -> int:
         """How many points are told or pending."""
-        return len(self._history.told) + len(self._history.pending)
+        return len(self._history.evaluations) + len(self._history.pending)
 
     @property
     def _in_charge(self) -> bool:
@@ -114,18 +114,18 @@ class AskTell:
         for point in drawn:
             if not self._is_taken(point):
                 return point
-        if self.space.cardinality <= ENUMERABLE:
+        if self.space.cardinality <= MAX_ENUMERATED:
             free = [cell for cell in all_points(self.space) if not self._is_taken(cell)]
             point = free[0] if free else point
         return point
 
     def _is_taken(self, point: Array) -> bool:
-        return bool(same_places(self.space, self._history.taken, point).all(axis=1).any())
+        return bool(same_coordinates(self.space, self._history.occupied, point).all(axis=1).any())
 
     @property
     def _values(self) -> list[float]:
         """What was told, larger is better; NaN where an evaluation failed."""
-        return [self._sign * evaluation.number_value for evaluation in self._history.told]
+        return [self._sign * evaluation.number_value for evaluation in self._history.evaluations]
 
 
 def sobol_points(space: Space, rng: np.random.Generator, first: int) -> Iterator[Array]:

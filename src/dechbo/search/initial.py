@@ -13,7 +13,7 @@ from dechbo.space import Space
 
 Array = NDArray[np.float64]
 
-REJECTED = 6  # log2 of how many Sobol points may be rejected for each that satisfies the constraints
+LOG2_REJECTED = 6  # log2 of how many Sobol points may be rejected for each that satisfies the constraints
 
 
 def initial_points(space: Space, seed: int, drawn: int, asked: int, fixed: Mapping[int, float]) -> Iterator[Array]:
@@ -35,8 +35,8 @@ def initial_points(space: Space, seed: int, drawn: int, asked: int, fixed: Mappi
 
 
 def _allowed(space: Space, sobol: qmc.Sobol, enough: int, fixed: Mapping[int, float]) -> Iterator[Array]:
-    """The Sobol points that satisfy the constraints, among the first 2**(enough + REJECTED)."""
-    for block in [enough, *range(enough, enough + REJECTED)]:  # each time as many as all before
+    """The Sobol points that satisfy the constraints, among the first 2**(enough + LOG2_REJECTED)."""
+    for block in [enough, *range(enough, enough + LOG2_REJECTED)]:  # each time as many as all before
         points = np.array([_point(space, u, fixed) for u in sobol.random_base2(block)])
         yield from points[space.region.allows(points)]
 

@@ -21,10 +21,10 @@ from dechbo.space import Region
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-FEW = 30  # coordinates up to which quadratic programmes are cheap
-ROUNDS = 5  # of the multipliers
-SETTLED = 1e-2  # a multiplier that moves no more than this has arrived
-MET = 1e-6  # a limit missed by no more than this is met
+MAX_SLSQP_DIM = 30  # coordinates up to which quadratic programmes are cheap
+MULTIPLIER_ROUNDS = 5  # of the multipliers
+MULTIPLIER_TOLERANCE = 1e-2  # a multiplier that moves no more than this has arrived
+LIMIT_TOLERANCE = 1e-6  # a limit missed by no more than this is met
 
 
 class Smooth(Protocol):
@@ -47,7 +47,7 @@ class Edge:
         return self.region.slopes(self.number, point)
 
 
-def ascend(
+def polish(
     acquisition: Smooth, start: Array, moving: Indices, steps: int, region: Region | None = None
 ) -> tuple[float, Array]:
     """Gradient ascent in the coordinates ``moving``, within the unit cube and ``region``; never below the start."""
@@ -72,14 +72,14 @@ def ascend(
     point[moving] = np.clip(found.x, 0.0, 1.0)
     if region is None or not region.constraints or region.allows(point[None])[0]:
         return float(-found.fun), point
-    end = within(region, start, climb(acquisition, edges(region), start, moving, steps), moving)
+    end = within(region, start, polish_within(acquisition, edges(region), start, moving, steps), moving)
     value = acquisition.value_and_gradient(end)[0]
     return (value, end) if value > before else (before, start)
 
 
-def climb(acquisition: Smooth, limits: Sequence[Smooth], start: Array, moving: Indices, steps: int) -> Array:
+def polish_within(acquisition: Smooth, limits: Sequence[Smooth], start: Array, moving: Indices, steps: int) -> Array:
     """Where the ascent ends that keeps all ``limits`` at or above 0, but for what the last step leaves."""
-    ascent = _sequential if len(moving) <= FEW else _augmented
+    ascent = _sequential if len(moving) <= MAX_SLSQP_DIM else _augmented
     point = start.copy()
     point[moving] = np.clip(ascent(acquisition, limits, start, moving, steps), 0.0, 1.0)
     return point
@@ -138,13 +138,16 @@ def _augmented(acquisition: Smooth, limits: Sequence[Smooth], start: Array, movi
 
     free = start[moving]
     bounds, options = [(0.0, 1.0)] * len(moving), {"maxiter": (steps + 1) // 2}
-    for _ in range(ROUNDS):
+    for _ in range(MULTIPLIER_ROUNDS):
         found = minimize(descent, free, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         free = np.clip(found.x, 0.0, 1.0)
         point[moving] = free
         inside = np.array([limit.value_and_gradient(point)[0] for limit in limits])
         updated = np.maximum(0.0, multipliers - weight * inside)
-        settled = inside.min(initial=0.0) >= -MET and np.abs(updated - multipliers).max(initial=0.0) <= SETTLED
+        settled = (
+            inside.min(initial=0.0) >= -LIMIT_TOLERANCE
+            and np.abs(updated - multipliers).max(initial=0.0) <= MULTIPLIER_TOLERANCE
+        )
         multipliers, weight = updated, 3 * weight
         if settled:
             break
