@@ -1,4 +1,4 @@
-"""How fine the grids are: a base grid over the whole domain within a budget of work, and which factors can have one."""
+"""Grids: a base grid over the whole domain within a budget of work, and which factors can have tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 MAX_CANDIDATES, MAX_PAIR_CANDIDATES, MIN_CANDIDATES = 65, 33, 5  # candidates of a continuous variable on the base grid
 MAX_CONSTRAINT_CELLS = 2**16  # of the table of a known constraint
 OVERHEAD = 50  # a cell costs about as much as (t + 50)^2 multiply-adds: building and reading it is not free
-MAX_TABLE_SIZE = 8  # variables; a factor with more of them or of cells has no table: the point is found off the grid
+MAX_TABLE_SIZE = 8  # variables; a factor with more of them, or of cells, has no table
 MAX_TABLE_CELLS = 2**21
 
 
@@ -43,7 +43,7 @@ class Granularity:
 
 
 def gridded(gp: Surrogate, space: Space) -> Surrogate | None:
-    """The model, or those members of an ensemble, whose factors can all have tables; None if none is."""
+    """The model, or those of its members, whose factors can all have tables; None if there is none."""
     cells = np.array(
         [p.cardinality if is_category else min(p.cardinality, MIN_CANDIDATES) for p, is_category in _kinds(space)]
     )
@@ -66,7 +66,7 @@ def _kinds(space: Space) -> Iterator[tuple[Parameter, bool]]:
 
 
 def grid_graph(gp: Surrogate, space: Space) -> FactorGraph:
-    """The factors for which a base grid is made: those that can have tables, or lines along each variable."""
+    """The graph of the base grid: the factors that can have tables, or singletons if none can."""
     on_grid = gridded(gp, space)
     return FactorGraph.singletons(gp.graph.dim) if on_grid is None else on_grid.graph
 
@@ -95,7 +95,7 @@ def base_candidates(
         for i, parameter in enumerate(space.parameters)
     ]
     anchor = space.region.anchor(fixed) if space.constraints else None
-    if anchor is not None:  # so that there is an allowed cell on every grid
+    if anchor is not None:  # every grid has an allowed cell
         for i in set(space.region.variables) - set(fixed):
             grid[i] = np.unique(np.append(grid[i], anchor[i]))
     return grid

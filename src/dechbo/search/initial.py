@@ -1,4 +1,4 @@
-"""The initial design: scrambled Sobol points that satisfy the known constraints, without end."""
+"""The initial design: an endless sequence of scrambled Sobol points that satisfy the known constraints."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ LOG2_REJECTED = 6  # log2 of how many Sobol points may be rejected for each that
 
 
 def initial_points(space: Space, seed: int, drawn: int, asked: int, fixed: Mapping[int, float]) -> Iterator[Array]:
-    """Points from number ``drawn`` on, as far as SciPy has them, then random ones that depend on ``asked``.
+    """Sobol points from number ``drawn`` on, then random ones that depend on ``asked``.
 
-    Under constraints the Sobol points that break one are left out; where they are few, the random ones walk through the
-    region that the constraints leave.
+    Points that break a known constraint are left out; where few are left, random ones walk through the allowed region.
     """
     if space.dim <= qmc.Sobol.MAXDIM:
         sobol = qmc.Sobol(space.dim, rng=np.random.default_rng([seed, 0]))

@@ -1,7 +1,7 @@
-"""Gradient ascent of an acquisition in the continuous coordinates of a point: free, or within limits.
+"""Polish: gradient ascent of an acquisition in the continuous coordinates of a point, free or within limits.
 
-Limits are smooth functions that need to stay at or above 0. With few coordinates sequential quadratic programmes hold
-them; with many an augmented Lagrangian, a(x) - sum_c (max(0, m_c - w h_c(x))^2 - m_c^2) / 2w, whose multipliers m and
+Limits are smooth functions that stay at or above 0. With few coordinates sequential quadratic programming holds them;
+with many an augmented Lagrangian does, a(x) - sum_c (max(0, m_c - w h_c(x))^2 - m_c^2) / 2w, whose multipliers m and
 weight w are updated between ascents.
 """
 
@@ -21,10 +21,10 @@ from dechbo.space import Region
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-MAX_SLSQP_DIM = 30  # coordinates up to which quadratic programmes are cheap
-MULTIPLIER_ROUNDS = 5  # of the multipliers
-MULTIPLIER_TOLERANCE = 1e-2  # a multiplier that moves no more than this has arrived
-LIMIT_TOLERANCE = 1e-6  # a limit missed by no more than this is met
+MAX_SLSQP_DIM = 30  # coordinates up to which SLSQP is cheap
+MULTIPLIER_ROUNDS = 5  # updates of the multipliers
+MULTIPLIER_TOLERANCE = 1e-2  # a multiplier that moves less has converged
+LIMIT_TOLERANCE = 1e-6  # a limit missed by less is met
 
 
 class Smooth(Protocol):
@@ -78,7 +78,7 @@ def polish(
 
 
 def polish_within(acquisition: Smooth, limits: Sequence[Smooth], start: Array, moving: Indices, steps: int) -> Array:
-    """Where the ascent ends that keeps all ``limits`` at or above 0, but for what the last step leaves."""
+    """The end of an ascent that keeps all ``limits`` at or above 0, up to the last step's error."""
     ascent = _sequential if len(moving) <= MAX_SLSQP_DIM else _augmented
     point = start.copy()
     point[moving] = np.clip(ascent(acquisition, limits, start, moving, steps), 0.0, 1.0)
@@ -86,7 +86,7 @@ def polish_within(acquisition: Smooth, limits: Sequence[Smooth], start: Array, m
 
 
 def _sequential(acquisition: Smooth, limits: Sequence[Smooth], start: Array, moving: Indices, steps: int) -> Array:
-    """Sequential quadratic programmes; the unit cube is among the limits: SLSQP warns of bounds missed by a hair."""
+    """SLSQP; the unit cube is among the limits because SLSQP warns of bounds missed by rounding."""
     many = len(moving)
     walls = np.vstack([np.eye(many), -np.eye(many)])
     tops = np.append(np.zeros(many), np.ones(many))
