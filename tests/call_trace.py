@@ -1,4 +1,4 @@
-"""Which functions of dechbo an ask runs, and which room calls which; ``python tests/call_trace.py`` prints the counts."""
+"""Which functions of dechbo an ask runs, and which rooms call which; as a script it prints the counts."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from call_trace import PACKAGE, Trace, room, six_dimensional_run, traced
-from test_architecture import ORDER
 
 import dechbo
+from call_trace import PACKAGE, Trace, room, six_dimensional_run, traced
+from test_architecture import ORDER
 
 # Upward calls that are left: "room/file.function" of the caller and of the callee, with the reason.
 KNOWN: dict[tuple[str, str], str] = {}

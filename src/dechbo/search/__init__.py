@@ -8,8 +8,8 @@ In
     exclusion (what must not be suggested), ``SearchOptions``, and an ``Engine``.
 
 Out
-    A ``Suggestion``: the point, its acquisition value, the certificate of the final grid (value, upper bound, gap) where
-    there is one, and its source.
+    A ``Suggestion``: the point, its acquisition value, the certificate of the final grid (value, upper bound, gap)
+    where there is one, and its source.
 
 One search, in order
     ``initial``       scrambled Sobol points, until enough evaluations are known
