@@ -35,10 +35,10 @@ THOROUGH = Effort(chains=4, steps=2000, sweep=10)
 
 @dataclass(frozen=True)
 class Interaction:
-    """Parameters that act together.
+    """Parameters that interact.
 
-    ``probability`` is the posterior probability of this very factor; ``share`` the part of the variance of the
-    posterior mean that it explains beyond all its parts (a Sobol index).
+    ``probability`` is the posterior probability of this factor; ``share`` the part of the variance of the
+    posterior mean that it explains beyond all its subsets (a Sobol index).
     """
 
     scope: tuple[str, ...]
