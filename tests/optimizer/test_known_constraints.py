@@ -18,7 +18,7 @@ from dechbo.errors import ParameterError, SpaceExhausted
 from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
-from dechbo.space import Region
+from dechbo.space import Parameter, Region
 from dechbo.structure.learner import Effort
 
 QUICK: dict[str, Any] = {
@@ -29,7 +29,7 @@ QUICK: dict[str, Any] = {
 
 
 def mixed() -> Space:
-    parameters = {
+    parameters: dict[str, Parameter] = {
         "a": Float(0, 1),
         "b": Float(0, 1),
         "lr": Float(1e-5, 1, log=True),
@@ -50,7 +50,7 @@ def keeps(p: dict[str, Any]) -> bool:
 def value(p: dict[str, Any]) -> float:
     """Best where the constraints forbid it."""
     far = -2 * p["a"] - p["b"] - p["k"] + 0.1 * math.log(p["lr"] / p["wd"]) - 0.2 * p["m"] + 0.1 * p["n"]
-    return far + (0.5 if p["c"] == "x" else 0.0)
+    return float(far) + (0.5 if p["c"] == "x" else 0.0)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_random_constraints_hold_for_every_suggestion(seed: int) -> None:
         " + ".join(f"{c}*{name}" for c, name in zip(row, names, strict=True)).replace("+ -", "- ") + f" <= {upper!r}"
         for row, upper in zip(rows.tolist(), uppers.tolist(), strict=True)
     ]
-    parameters = {"x": Float(0, 1), "y": Float(0, 1), "z": Float(0, 1), "n": Int(0, 8)}
+    parameters: dict[str, Parameter] = {"x": Float(0, 1), "y": Float(0, 1), "z": Float(0, 1), "n": Int(0, 8)}
     optimizer = Optimizer(Space(parameters, texts), seed=seed, **QUICK)
     target = rng.normal(size=4)
     for _ in range(10):
