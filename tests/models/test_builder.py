@@ -63,9 +63,9 @@ def test_a_given_graph_is_closed_where_kernels_are_centred() -> None:
     assert plain.domains is None
     wide = FactorGraph(6, ((0, 1, 2, 3, 4), (5,)))  # too many parts
     told, points = table(6, 12, bowl)
-    kept = only_gp(builder(6, wide).advance(None, 10, told, points))
-    assert kept.graph == wide
-    assert kept.domains is None
+    unclosed = only_gp(builder(6, wide).advance(None, 10, told, points))
+    assert unclosed.graph == wide
+    assert unclosed.domains is None
 
 
 def test_every_ask_has_its_own_forest_and_takes_over_the_hyperparameters() -> None:

@@ -63,7 +63,7 @@ def child(path: Path, first: int, steps: int) -> list[list[Params]]:
     return asked
 
 
-def test_a_run_resumed_in_other_processes_makes_the_very_same_suggestions(tmp_path: Path) -> None:
+def test_a_run_resumed_in_other_processes_makes_the_same_suggestions(tmp_path: Path) -> None:
     whole = child(tmp_path / "whole.json", 0, EVALUATIONS)
     parts = []
     for first, steps in ((0, 17), (17, 10)):
@@ -251,7 +251,7 @@ print(json.dumps(asked))
 
 @pytest.mark.system
 def test_the_first_run_on_a_machine_suggests_what_later_ones_do(tmp_path: Path) -> None:
-    """The first compiles the inner loops, later ones load them: arrays then lie elsewhere in memory."""
+    """The first compiles the inner loops, later ones load them: arrays then have other addresses."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     answers = []
     for _ in range(2):

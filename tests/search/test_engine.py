@@ -1,4 +1,4 @@
-"""Engines: tables of a model maximised on a grid, with work kept between asks."""
+"""Engines: tables of a model maximised on a grid, with solves cached between asks."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def test_recurring_candidates_change_no_suggestion(memory_limit: int) -> None:
     for n in (3, 4, 4, 15, 20, 6):
         data = Observations(case.data.X[:n], case.data.y[:n])
         pending = case.points(2) if n % 2 else None
-        kept = keeping.suggest(case.gp, data, 4.0, candidates, pending=pending, recurring=True)
+        cached = keeping.suggest(case.gp, data, 4.0, candidates, pending=pending, recurring=True)
         plain = fresh.suggest(case.gp, data, 4.0, candidates, pending=pending)
-        np.testing.assert_array_equal(kept.choice, plain.choice)
-        assert kept.value == pytest.approx(plain.value, rel=1e-9)
+        np.testing.assert_array_equal(cached.choice, plain.choice)
+        assert cached.value == pytest.approx(plain.value, rel=1e-9)
         # candidates that do not recur leave the cache alone
         keeping.suggest(case.gp, data, 4.0, [values[:2] for values in candidates])
 
@@ -112,10 +112,10 @@ def test_an_ensemble_keeps_the_solves_of_every_member() -> None:
     for count, n in [(3, 8), (3, 9), (3, 15), (2, 15), (2, 20), (3, 20)]:
         gp = Ensemble(members[:count], (1 / count,) * count)
         data = Observations(X[:n], y[:n])
-        kept = keeping.suggest(gp, data, 2.0, candidates, recurring=True)
+        cached = keeping.suggest(gp, data, 2.0, candidates, recurring=True)
         scratch = LocalEngine().suggest(gp, data, 2.0, candidates)
-        assert kept.value == pytest.approx(scratch.value, rel=1e-10)
-        np.testing.assert_array_equal(kept.choice, scratch.choice)
+        assert cached.value == pytest.approx(scratch.value, rel=1e-10)
+        np.testing.assert_array_equal(cached.choice, scratch.choice)
 
 
 @settings(max_examples=20, deadline=None)

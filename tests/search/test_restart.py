@@ -259,7 +259,7 @@ def test_with_no_other_optimum_everything_but_the_lowest_value_is_cut_off() -> N
 
 
 def test_two_hills_that_are_exhausted_are_both_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dechbo.search.restart.MIN_RESTART_GAIN", 1e9)  # nothing is ever promising enough
+    monkeypatch.setattr("dechbo.search.restart.MIN_RESTART_GAIN", 1e9)  # no gain is ever large enough
     heights: list[float] = []
     cut_at = Restart._cut_at
 
