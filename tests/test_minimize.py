@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from scipy.optimize import Bounds, OptimizeResult
 
 import minimize_objectives
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space, minimize
-from dechbo.errors import OptionError, ParameterError, SpaceError
+from dechbo.errors import OptionError, ParameterError, SpaceError, WorkerDied
 
 
 def bowl(x: np.ndarray) -> float:
@@ -223,7 +222,7 @@ def test_what_an_evaluation_has_started_ends_with_the_run(tmp_path, monkeypatch)
     [
         (minimize_objectives.raising, ValueError, "a bad value", "in raising"),  # while another evaluation sleeps
         (minimize_objectives.oddly_raising, RuntimeError, "Odd: odd 3", "in oddly_raising"),
-        (minimize_objectives.dying, BrokenProcessPool, "__main__", "terminated abruptly"),
+        (minimize_objectives.dying, WorkerDied, "a worker died.*output may say more", "exit code 3"),
         (minimize_objectives.OnlyThere(), OptionError, "cannot be loaded.*no such name here", "__setstate__"),
     ],
 )

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from dechbo.cli import app
 from dechbo.errors import StudyFileError
+from dechbo.execution.outcome import Outcome
 from dechbo.studies import starter, summary
 from dechbo.studies.opened import OpenStudy
-from dechbo.studies.outcome import Outcome
 from dechbo.studies.run import StudyRun
 from dechbo.studies.session import Session, Wish
 from dechbo.studies.studyfile import StudyFile

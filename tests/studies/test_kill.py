@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
+from dechbo.execution import ProcessExecutor
+from dechbo.studies import StudyFile, StudyRun
 
 STUDY = """\
 name: killed
@@ -42,7 +43,8 @@ def run(lr, layers, act, drop):
 # Runs the study and says what happens; can kill itself right before or after its n-th write to the database.
 RUN = """\
 import os, signal, sys
-from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
+from dechbo.execution import ProcessExecutor
+from dechbo.studies import StudyFile, StudyRun
 from dechbo.studies.database import Database
 
 left = int(sys.argv[1])
@@ -67,7 +69,7 @@ if left:
 file = StudyFile.read("study.yaml")
 run = StudyRun(file)
 print("open", flush=True)
-with ProcessWorkers(file.objective, 1) as workers:
+with ProcessExecutor(file.objective, 1) as workers:
     run.run(workers, on_event=lambda event: print(event.kind, flush=True))
 """
 
@@ -95,7 +97,7 @@ def run_to_the_end(folder: Path) -> None:
 def run_here(folder: Path, kind: type[StudyRun] = StudyRun, workers: int = 1) -> StudyRun:
     file = StudyFile.read(folder / "study.yaml")
     run = kind(file)
-    with ProcessWorkers(file.objective, workers) as processes:
+    with ProcessExecutor(file.objective, workers) as processes:
         run.run(processes)
     return run
 

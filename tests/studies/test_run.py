@@ -19,8 +19,9 @@ import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
 from dechbo.errors import Hopeless, OptionError, ParameterError, StorageError, StudyError
+from dechbo.execution import Outcome, ProcessExecutor
 from dechbo.integrations.optuna import DIED, OWNER, this_process
-from dechbo.studies import Event, Outcome, ProcessWorkers, StudyFile, StudyRun
+from dechbo.studies import Event, StudyFile, StudyRun
 from dechbo.studies.database import database_of
 from dechbo.studies.identity import settled
 from dechbo.studies.recovery import abandon, recover_all
@@ -737,20 +738,21 @@ def test_a_broken_objective_ends_the_run_and_costs_no_trial(tmp_path: Path) -> N
     (tmp_path / "train.py").write_text("import not_there_at_all\n")
     file = study_file(tmp_path, STUDY + 'objective: {python: "train:run"}\n')
     run = StudyRun(file)
-    with ProcessWorkers(file.objective, 1) as workers, pytest.raises(StudyError, match="not_there_at_all"):
+    with ProcessExecutor(file.objective, 1) as workers, pytest.raises(StudyError, match="not_there_at_all"):
         run.run(workers)
     assert run.finished == 0
     (tmp_path / "train.py").write_text("def run(x, n, c): return x ** 2 + n\n")
-    with ProcessWorkers(file.objective, 2) as workers:
+    with ProcessExecutor(file.objective, 2) as workers:
         run.run(workers)
     assert (run.finished, run.failed) == (6, 0)
     assert run.trials[1].params == run.trials[0].params
 
 
 TOGETHER = """\
-from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
+from dechbo.execution import ProcessExecutor
+from dechbo.studies import StudyFile, StudyRun
 file = StudyFile.read("study.yaml")
-with ProcessWorkers(file.objective, 2) as workers:
+with ProcessExecutor(file.objective, 2) as workers:
     StudyRun(file).run(workers)
 """
 

@@ -1,0 +1,71 @@
+"""Bench runs in worker processes, several at a time. Covered by tests/bench/test_runner.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from dechbo.bench.peers import ONE_THREAD
+from dechbo.bench.records import NOT_RUN, Record, Run
+from dechbo.bench.runner import execute, give_up
+from dechbo.errors import WorkerDied
+from dechbo.execution import Outcome, ProcessExecutor, report_progress
+
+if TYPE_CHECKING:
+    from dechbo.bench.progress import Progress
+
+POLL = 1.0  # seconds
+
+
+def run_all(runs: Sequence[Run], results: Path, *, workers: int, cpu_limit: float | None, progress: Progress) -> None:
+    """Make all ``runs``, in this order, ``workers`` at a time with one thread each; Ctrl-C leaves nothing running."""
+    started: dict[int, float] = {}
+
+    def on_progress(number: int, step: Any) -> None:
+        progress.step(runs[number], *step)
+
+    objective = partial(_execute, results=results, cpu_limit=cpu_limit)
+    with ProcessExecutor(objective, workers, environment=ONE_THREAD, on_progress=on_progress) as executor:
+        for number, run in enumerate(runs):
+            if len(started) == executor.capacity:
+                _collect(executor, runs, started, results, progress)
+            started[number] = perf_counter()
+            progress.started(run)
+            executor.submit(number, {"run": run})
+        while started:
+            _collect(executor, runs, started, results, progress)
+
+
+def _collect(
+    executor: ProcessExecutor, runs: Sequence[Run], started: dict[int, float], results: Path, progress: Progress
+) -> None:
+    """Wait until at least one run is over."""
+    finished: list[tuple[int, Outcome]] = []
+    while not finished:
+        finished = executor.wait(POLL)
+    for number, outcome in finished:
+        status, regret = _result(runs[number], outcome, results)
+        progress.over(runs[number], status, regret, perf_counter() - started.pop(number))
+
+
+def _result(run: Run, outcome: Outcome, results: Path) -> tuple[str, float]:
+    """The status and the final regret of a run; if its process died, its record is made here."""
+    if isinstance(outcome.exception, WorkerDied):
+        record = give_up(run, results, str(outcome.error))
+    elif outcome.exception is not None:  # not the method's fault: nothing is recorded, and the run can be made again
+        return f"{NOT_RUN}: {outcome.exception}", float("inf")
+    else:
+        record = Record.read(run.path(results))
+    return record.status, record.final
+
+
+def _execute(params: dict[str, Any], *, results: Path, cpu_limit: float | None) -> Outcome:
+    """Make one run, in a worker process."""
+
+    def report(done: int, regret: float) -> None:
+        report_progress((done, regret))
+
+    return Outcome(execute(params["run"], results, cpu_limit=cpu_limit, report=report).final)
