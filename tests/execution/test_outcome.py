@@ -136,10 +136,11 @@ def test_what_an_objective_raises_is_a_failure_with_its_traceback(error: BaseExc
 
 def test_an_outcome_travels_even_if_its_exception_cannot() -> None:
     plain = evaluate(fails(ValueError("no data")), {})
-    again = pickle.loads(pickle.dumps(plain))
+    again = pickle.loads(pickle.dumps(plain.portable()))
     assert again == plain
     assert isinstance(again.exception, ValueError)
+    assert Outcome(1.0).portable() == Outcome(1.0)
     for error in (TwoArguments(1, 2), ValueError(lambda: None)):
-        again = pickle.loads(pickle.dumps(evaluate(fails(error), {})))
+        again = pickle.loads(pickle.dumps(evaluate(fails(error), {}).portable()))
         assert isinstance(again.exception, RuntimeError)
         assert str(again.exception).startswith(type(error).__name__ + ": ")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
 from dechbo.errors import Hopeless, OptionError, ParameterError, StorageError, StudyError
-from dechbo.execution import Outcome, ProcessExecutor
+from dechbo.execution import InlineExecutor, Outcome, ProcessExecutor
 from dechbo.integrations.optuna import DIED, OWNER, this_process
 from dechbo.studies import Event, StudyFile, StudyRun
 from dechbo.studies.database import database_of
@@ -37,28 +36,21 @@ options: {graph: random, n_initial: 4}
 """
 
 
-class Inline:
-    """Workers that evaluate in this process, when they are waited for."""
+class Inline(InlineExecutor):
+    """Counts the tasks that run at once; what its function raises gets through."""
 
-    def __init__(self, function: Callable[[dict[str, Any]], Outcome], capacity: int = 1) -> None:
-        self.capacity = capacity
-        self.function = function
-        self.submitted: list[tuple[int, dict[str, Any]]] = []
-        self.most = 0
+    most = 0
 
     def submit(self, number: int, params: dict[str, Any]) -> None:
-        assert len(self.submitted) < self.capacity
-        self.submitted.append((number, params))
-        self.most = max(self.most, len(self.submitted))
+        super().submit(number, params)
+        self.most = max(self.most, len(self._running))
 
     def wait(self, timeout: float) -> list[tuple[int, Outcome]]:
-        if timeout == 0 or not self.submitted:
-            return []
-        number, params = self.submitted.pop(0)
-        return [(number, self.function(params))]
-
-    def close(self, *, kill: bool = False) -> None:
-        self.submitted.clear()
+        finished = super().wait(timeout)
+        for _, outcome in finished:
+            if outcome.exception is not None:
+                raise outcome.exception
+        return finished
 
 
 def value_of(params: dict[str, Any]) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -22,33 +23,31 @@ POLL = 1.0  # seconds
 
 def run_all(runs: Sequence[Run], results: Path, *, workers: int, cpu_limit: float | None, progress: Progress) -> None:
     """Make all ``runs``, in this order, ``workers`` at a time with one thread each; Ctrl-C leaves nothing running."""
-    started: dict[int, float] = {}
+    waiting, started = deque(enumerate(runs)), dict[int, float]()
 
     def on_progress(number: int, step: Any) -> None:
         progress.step(runs[number], *step)
 
     objective = partial(_execute, results=results, cpu_limit=cpu_limit)
     with ProcessExecutor(objective, workers, environment=ONE_THREAD, on_progress=on_progress) as executor:
-        for number, run in enumerate(runs):
-            if len(started) == executor.capacity:
-                _collect(executor, runs, started, results, progress)
-            started[number] = perf_counter()
-            progress.started(run)
-            executor.submit(number, {"run": run})
-        while started:
-            _collect(executor, runs, started, results, progress)
+        while waiting or started:
+            while waiting and len(started) < executor.capacity:
+                number, run = waiting.popleft()
+                started[number] = perf_counter()
+                progress.started(run)
+                executor.submit(number, {"run": run})
+            for number, outcome in executor.wait(POLL):
+                status, regret = _result(runs[number], outcome, results)
+                progress.over(runs[number], status, regret, perf_counter() - started.pop(number))
 
 
-def _collect(
-    executor: ProcessExecutor, runs: Sequence[Run], started: dict[int, float], results: Path, progress: Progress
-) -> None:
-    """Wait until at least one run is over."""
-    finished: list[tuple[int, Outcome]] = []
-    while not finished:
-        finished = executor.wait(POLL)
-    for number, outcome in finished:
-        status, regret = _result(runs[number], outcome, results)
-        progress.over(runs[number], status, regret, perf_counter() - started.pop(number))
+def _execute(params: dict[str, Any], *, results: Path, cpu_limit: float | None) -> Outcome:
+    """Make one run, in a worker process."""
+
+    def report(done: int, regret: float) -> None:
+        report_progress((done, regret))
+
+    return Outcome(execute(params["run"], results, cpu_limit=cpu_limit, report=report).final)
 
 
 def _result(run: Run, outcome: Outcome, results: Path) -> tuple[str, float]:
@@ -60,12 +59,3 @@ def _result(run: Run, outcome: Outcome, results: Path) -> tuple[str, float]:
     else:
         record = Record.read(run.path(results))
     return record.status, record.final
-
-
-def _execute(params: dict[str, Any], *, results: Path, cpu_limit: float | None) -> Outcome:
-    """Make one run, in a worker process."""
-
-    def report(done: int, regret: float) -> None:
-        report_progress((done, regret))
-
-    return Outcome(execute(params["run"], results, cpu_limit=cpu_limit, report=report).final)

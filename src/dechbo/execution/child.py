@@ -136,14 +136,14 @@ class Worker:
         try:
             objective = _load(self._received.get())
         except BaseException as error:
-            self.send("broken", Outcome.failure(traceback.format_exc(), exception=error))
+            self.send("broken", Outcome.failure(traceback.format_exc(), exception=error).portable())
             return
         self.send("ready")
         while True:
             number, params = pickle.loads(self._received.get())
             os.environ["DECHBO_TRIAL"] = str(number)
             self.send("started")
-            outcome = evaluate(objective, params)
+            outcome = evaluate(objective, params).portable()
             sys.stdout.flush()
             sys.stderr.flush()
             self.send("finished", outcome)

@@ -22,7 +22,7 @@ class Outcome:
     """A value with its constraints (feasible at or below 0), or the text of the error if there is no value.
 
     ``exception`` is what the objective raised, or why the executor ended the task (``WorkerDied``, ``TimeoutError``,
-    ``CancelledError``). It travels between processes as bytes, so an outcome can be read even if its exception cannot.
+    ``CancelledError``).
     """
 
     value: float | None
@@ -88,8 +88,12 @@ class Outcome:
             )
         return cls.of_result(result)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.value, self.constraints, self.error, self.seconds, _packed(self.exception))
+    def portable(self) -> Outcome:
+        """The same for another process: an exception that cannot be pickled becomes a RuntimeError."""
+        try:
+            return replace(self, exception=pickle.loads(pickle.dumps(self.exception)))
+        except Exception:
+            return replace(self, exception=RuntimeError(f"{type(self.exception).__name__}: {self.exception}"))
 
 
 def evaluate(objective: Callable[[dict[str, Any]], Any], params: dict[str, Any]) -> Outcome:
@@ -109,31 +113,6 @@ def shortened_error(text: str, most: int = MAX_STORED_ERROR) -> str:
         return text
     head = most // 4
     return f"{text[:head]}\n[…]\n{text[-(most - head - 5) :]}"
-
-
-def _packed(exception: BaseException | None) -> tuple[str, bytes] | None:
-    if exception is None:
-        return None
-    try:
-        return f"{type(exception).__name__}: {exception}", pickle.dumps(exception)
-    except Exception:
-        return f"{type(exception).__name__}: {exception}", b""
-
-
-def _unpickled(
-    value: float | None,
-    constraints: dict[str, float],
-    error: str | None,
-    seconds: float,
-    packed: tuple[str, bytes] | None,
-) -> Outcome:
-    exception: BaseException | None = None
-    if packed is not None:
-        try:
-            exception = pickle.loads(packed[1])
-        except Exception:
-            exception = RuntimeError(packed[0])  # its own class does not survive the transport
-    return Outcome(value, constraints, error, seconds, exception)
 
 
 def _number(value: object) -> float | None:

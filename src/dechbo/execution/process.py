@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dechbo.errors import OptionError, WorkerDied
 from dechbo.execution import child
-from dechbo.execution.executor import BaseExecutor, Objective, Task, at_least_one
+from dechbo.execution.executor import Executor, Objective, Task
 from dechbo.execution.outcome import Outcome
 
 THREAD_VARIABLES = (
@@ -45,7 +45,7 @@ class _Worker:
         self.process.wait()
 
 
-class ProcessExecutor(BaseExecutor):
+class ProcessExecutor(Executor):
     """Evaluates in up to ``workers`` child processes, which start when needed and evaluate one task after the other.
 
     A child that dies is a failed evaluation, and another takes its place. All end with this process, however it ends.
@@ -73,7 +73,7 @@ class ProcessExecutor(BaseExecutor):
         environment: Mapping[str, str] | None = None,
         on_progress: Callable[[int, object], object] | None = None,
     ) -> None:
-        super().__init__(objective, at_least_one("workers", workers))
+        super().__init__(objective, workers, "workers")
         if child.importing_script:
             raise OptionError(
                 "a worker process imports the script that its objective is defined in, and the script starts workers "

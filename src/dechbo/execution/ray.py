@@ -14,14 +14,14 @@ from types import ModuleType
 from typing import Any
 
 from dechbo.errors import OptionError, StudyError, WorkerDied
-from dechbo.execution.executor import BaseExecutor, Objective, Params, Task, at_least_one
+from dechbo.execution.executor import Executor, Objective, Params, Task
 from dechbo.execution.outcome import Outcome, evaluate
 from dechbo.execution.process import TIMEOUT_GRACE
 
 NOT_SENT = ("*.db", "*.db-wal", "*.db-shm", "*.lock", "*.log", ".git", "__pycache__", ".venv")
 
 
-class RayExecutor(BaseExecutor):
+class RayExecutor(Executor):
     """Evaluates on a Ray cluster, one Ray task per evaluation.
 
     Parameters
@@ -48,7 +48,7 @@ class RayExecutor(BaseExecutor):
         cpus: float = 1,
         gpus: float = 0,
     ) -> None:
-        super().__init__(objective, 1 if capacity is None else at_least_one("capacity", capacity))
+        super().__init__(objective, 1 if capacity is None else capacity)
         self._ray = _import_ray()
         self._owns_cluster = not self._ray.is_initialized()
         if self._owns_cluster:
@@ -104,18 +104,16 @@ def _evaluate(objective: Any, params: Params, number: int) -> Outcome:
     if folder is not None and not Path(folder).is_dir():
         objective = replace(objective, folder=Path.cwd())  # another machine, where Ray puts the files that were sent
     os.environ["DECHBO_TRIAL"] = str(number)
-    timeout = getattr(objective, "timeout", None)
-    if timeout is None:
-        return evaluate(objective, params)
     if hasattr(objective, "load"):
         with suppress(Exception):  # the evaluation reports it
-            objective.load()  # not part of the time limit
+            objective.load()  # does not count towards the time limit
     grace = TIMEOUT_GRACE if getattr(objective, "enforces_timeout", False) else 0.0
-    timer = threading.Timer(timeout + grace, os._exit, [1])
+    timeout = getattr(objective, "timeout", None)
+    timer = threading.Timer(threading.TIMEOUT_MAX if timeout is None else timeout + grace, os._exit, [1])
     timer.daemon = True
     timer.start()
     try:
-        return evaluate(objective, params)
+        return evaluate(objective, params).portable()
     finally:
         timer.cancel()
 
