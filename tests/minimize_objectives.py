@@ -29,7 +29,7 @@ def signing(x: np.ndarray, folder: Path) -> float:
     return float(x.sum())
 
 
-def mixed(params: dict[str, object]) -> float:
+def mixed(params: dict[str, int]) -> float:
     return float("nan") if params["a"] == 2 else float(params["a"])
 
 

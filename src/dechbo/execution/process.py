@@ -29,8 +29,8 @@ TIMEOUT_GRACE = 5.0  # seconds more for an objective that enforces its time limi
 
 
 @dataclass
-class _Worker:
-    """A child process and its task."""
+class _Handle:
+    """A child process, as its parent sees it, and its task."""
 
     process: subprocess.Popen[bytes]
     connection: Connection
@@ -88,12 +88,12 @@ class ProcessExecutor(Executor):
         self._log: Path | None = getattr(objective, "log", None)
         self._on_progress = on_progress
         self._grace = TIMEOUT_GRACE if getattr(objective, "enforces_timeout", False) else 0.0
-        self._workers: list[_Worker] = []
+        self._workers: list[_Handle] = []
 
     def _start(self, task: Task) -> None:
         worker = next((worker for worker in self._workers if worker.task is None), None)
         if worker is None:
-            worker = _Worker(*child.start(self._pickled, self._environment, self._folder, self._log))
+            worker = _Handle(*child.start(self._pickled, self._environment, self._folder, self._log))
             self._workers.append(worker)
         worker.task, worker.started = task, None
         with suppress(OSError):  # it died while idle: the next poll finds out
@@ -102,23 +102,24 @@ class ProcessExecutor(Executor):
     def _poll(self, timeout: float) -> None:
         if not self._workers:
             time.sleep(timeout)
-        ready = wait([worker.connection for worker in self._workers], min(timeout, POLL))
+        wait([worker.connection for worker in self._workers], min(timeout, POLL))
         for worker in list(self._workers):
-            if worker.connection in ready:
+            dead = worker.process.poll() is not None  # before reading: a last message is not lost
+            if worker.connection.poll():
                 self._read(worker)
-            elif worker.process.poll() is not None:
+            elif dead:
                 self._died(worker)
             elif self._is_overdue(worker):
                 self._remove(worker)
                 error = f"stopped after {self._timeout:g} s (timeout)"
                 self._fail(worker, error, TimeoutError(error))
 
-    def _is_overdue(self, worker: _Worker) -> bool:
+    def _is_overdue(self, worker: _Handle) -> bool:
         if self._timeout is None or worker.started is None:
             return False
         return time.monotonic() - worker.started > self._timeout + self._grace
 
-    def _read(self, worker: _Worker) -> None:
+    def _read(self, worker: _Handle) -> None:
         try:
             kind, content = worker.connection.recv()
         except (EOFError, OSError):
@@ -138,7 +139,7 @@ class ProcessExecutor(Executor):
             task, worker.task, worker.started = worker.task, None, None
             self._finish(task, content)
 
-    def _died(self, worker: _Worker) -> None:
+    def _died(self, worker: _Handle) -> None:
         self._remove(worker)
         if worker.task is not None and worker.ready and worker.started is None:  # while idle: nothing was tried
             self._start(worker.task)
@@ -146,12 +147,12 @@ class ProcessExecutor(Executor):
         error = f"the process {child.exit_reason(worker.process.returncode)}"
         self._fail(worker, error, WorkerDied(error))
 
-    def _fail(self, worker: _Worker, error: str, exception: Exception) -> None:
+    def _fail(self, worker: _Handle, error: str, exception: Exception) -> None:
         seconds = 0.0 if worker.started is None else time.monotonic() - worker.started
         if worker.task is not None:
             self._finish(worker.task, Outcome.failure(error, seconds, exception))
 
-    def _remove(self, worker: _Worker) -> None:
+    def _remove(self, worker: _Handle) -> None:
         worker.kill()
         self._workers.remove(worker)
 
