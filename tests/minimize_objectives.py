@@ -48,12 +48,6 @@ def dying(x: np.ndarray) -> float:
     os._exit(3)
 
 
-def sleeping(x: np.ndarray, folder: Path) -> float:
-    (folder / str(os.getpid())).touch()
-    time.sleep(600)
-    return 0.0
-
-
 class OnlyThere:
     """Can be pickled, but not loaded anywhere else."""
 

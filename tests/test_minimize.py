@@ -1,4 +1,4 @@
-"""minimize: SciPy's manners."""
+"""minimize: a result like SciPy's, the same run for the same seed, and workers that leave nothing behind."""
 
 from __future__ import annotations
 
@@ -86,6 +86,16 @@ def test_failures_are_nan_in_the_record() -> None:
     assert np.isnan(result.func_vals).all()
 
 
+@pytest.mark.parametrize("error", [ValueError, StopIteration, KeyboardInterrupt])
+def test_an_exception_of_fun_ends_the_run_and_reaches_the_caller(error: type[BaseException]) -> None:
+    def raises(x: Any) -> float:
+        raise error("here")
+
+    with pytest.raises(error, match="here") as caught:
+        minimize(raises, [(0, 1)], n_calls=3, rng=0)
+    assert caught.value.__cause__ is None
+
+
 def test_an_exhausted_space_ends_the_run_and_keeps_it() -> None:
     result = minimize(lambda p: p["a"], Space({"a": Int(0, 4)}), n_calls=9, rng=0)
     assert result.nfev == 5
@@ -140,7 +150,7 @@ def test_one_worker_is_the_plain_loop() -> None:
     assert [list(x) for x in result.x_iters] == [list(e.params.values()) for e in optimizer.evaluations]
 
 
-def test_processes_give_the_same_run_whoever_is_faster() -> None:
+def test_processes_give_the_same_run_whichever_evaluation_is_faster() -> None:
     runs = [
         minimize(
             minimize_objectives.bowl, [(0, 1)] * 2, n_calls=12, rng=0, workers=2, x0=[0.5, 0.25], args=(0.05, turn)
@@ -179,7 +189,7 @@ def test_workers_take_dicts_and_failures_and_see_the_end_of_a_space() -> None:
     assert "every point" in result.message
 
 
-def test_a_callback_ends_a_run_with_evaluations_under_way() -> None:
+def test_a_callback_ends_a_run_while_evaluations_are_running() -> None:
     result = minimize(
         minimize_objectives.bowl, [(0, 1)] * 2, n_calls=20, rng=0, workers=2, callback=lambda result: result.nfev == 3
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ from dechbo.space import Float, Space
 Array = NDArray[np.float64]
 Params = dict[str, Any]
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-Evaluate = Callable[[Iterable[Params]], Iterator[tuple[Params, Any]]]  # points with their values, in the same order
+Evaluated = Iterator[tuple[Params, Outcome]]  # in the order of the points
 
 DEFAULT_BATCH_SIZE = 4
 POLL = 10.0  # seconds
@@ -98,8 +98,8 @@ def minimize(
 
     function = Function(fun, args, None if mixed else space.names)
     with _evaluation(function, workers, batch_size, n_calls) as evaluate:
-        for params, value in chain(evaluate(starts), evaluate(asked())):
-            optimizer.tell(params, value)
+        for params, outcome in chain(evaluate(starts), evaluate(asked())):
+            optimizer.tell(params, _value(outcome))
             if callback is not None:
                 try:
                     ended = callback(_result(optimizer, "in progress", function)) is True
@@ -170,7 +170,9 @@ def _result(optimizer: Optimizer, message: str, function: Function) -> OptimizeR
 
 
 @contextmanager
-def _evaluation(function: Function, workers: object, batch_size: int | None, n_calls: int) -> Iterator[Evaluate]:
+def _evaluation(
+    function: Function, workers: object, batch_size: int | None, n_calls: int
+) -> Iterator[Callable[[Iterable[Params]], Evaluated]]:
     """How to evaluate points, by what ``workers`` asks for; nothing runs on after the block."""
     if callable(workers):
         size = DEFAULT_BATCH_SIZE if batch_size is None else whole("batch_size", batch_size, 1)
@@ -186,28 +188,28 @@ def _evaluation(function: Function, workers: object, batch_size: int | None, n_c
         yield partial(_in_order, executor)
 
 
-def _in_batches(function: Function, user_map: Map, size: int, points: Iterable[Params]) -> Iterator[tuple[Params, Any]]:
+def _in_batches(function: Function, user_map: Map, size: int, points: Iterable[Params]) -> Evaluated:
     remaining = iter(points)
     while batch := list(islice(remaining, size)):
         values = list(user_map(function.value, batch))
         if len(values) != len(batch):
             raise OptionError(f"a map-like workers gives one value per point, got {len(values)} for {len(batch)}")
-        yield from zip(batch, values, strict=True)
+        yield from zip(batch, map(Outcome, values), strict=True)
 
 
-def _in_order(executor: Executor, points: Iterable[Params]) -> Iterator[tuple[Params, Any]]:
-    """Each point with its value, as soon as ``capacity`` points are under way; the next point is taken afterwards."""
+def _in_order(executor: Executor, points: Iterable[Params]) -> Evaluated:
+    """Each point with its outcome, once ``capacity`` points are running; the next point is taken only then."""
     running: deque[tuple[int, Params]] = deque()
-    values: dict[int, Any] = {}
+    finished: dict[int, Outcome] = {}
 
-    def first() -> tuple[Params, Any]:
+    def first() -> tuple[Params, Outcome]:
         number, params = running.popleft()
-        while number not in values:
-            for finished, outcome in executor.wait(POLL):
-                if outcome.exception is not None:  # ends the run at once, even if earlier points still run
-                    _raise(outcome)
-                values[finished] = outcome.value
-        return params, values.pop(number)
+        while number not in finished:
+            finished.update(executor.wait(POLL))
+            for outcome in finished.values():
+                if outcome.exception is not None:  # ends the run now, even if earlier points still run
+                    return params, outcome
+        return params, finished.pop(number)
 
     for number, params in enumerate(points):
         executor.submit(number, params)
@@ -218,12 +220,14 @@ def _in_order(executor: Executor, points: Iterable[Params]) -> Iterator[tuple[Pa
         yield first()
 
 
-def _raise(outcome: Outcome) -> NoReturn:
-    assert outcome.exception is not None
-    if isinstance(outcome.exception, WorkerDied):
-        raise WorkerDied(
-            f"a worker died ({outcome.error}): fun crashed it, or the memory ran out; its output may say more"
-        ) from outcome.exception
-    if outcome.exception.__traceback__ is None:  # raised in another process
-        raise outcome.exception from RuntimeError(outcome.error)
-    raise outcome.exception
+def _value(outcome: Outcome) -> Any:
+    """The value, or the exception that the evaluation raised."""
+    error = outcome.exception
+    if error is None:
+        return outcome.value
+    if isinstance(error, WorkerDied):
+        text = f"a worker died ({outcome.error}): fun crashed it, or the memory ran out; its output may say more"
+        raise WorkerDied(text) from error
+    if error.__traceback__ is None:  # raised in another process
+        raise error from RuntimeError(outcome.error)
+    raise error

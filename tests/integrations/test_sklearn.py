@@ -244,7 +244,7 @@ def test_choices_of_any_type_reach_the_estimator_unchanged() -> None:
     assert labels == (None, "StandardScaler()", "MinMaxScaler()", "MinMaxScaler() #3")
 
 
-def test_the_best_of_several_estimators_is_fitted_anew() -> None:
+def test_the_best_of_several_estimators_is_fitted_again() -> None:
     pipeline = Pipeline([("model", DummyClassifier())])
     models = [DummyClassifier(), SVC()]
     with pytest.warns(UserWarning, match="only 2 points, fewer than n_iter=50"):
