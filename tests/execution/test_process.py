@@ -245,15 +245,12 @@ def count_up(params):
 def test_progress_and_an_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "counting.py").write_text(COUNTING)
     monkeypatch.syspath_prepend(str(tmp_path))
-    heard: list[tuple[int, object]] = []
-    with ProcessExecutor(
-        importlib.import_module("counting").count_up,
-        environment={"ANSWER": "42"},
-        on_progress=lambda number, step: heard.append((number, step)),
-    ) as executor:
+    count_up = importlib.import_module("counting").count_up
+    with ProcessExecutor(count_up, environment={"ANSWER": "42"}) as executor:
         executor.submit(7, {"steps": 3})
         assert finished(executor, 1)[7].value == 42.0
-    assert heard == [(7, (step, "made")) for step in range(3)]
+        assert executor.progress() == [(7, (step, "made")) for step in range(3)]
+        assert executor.progress() == []
     report_progress("nobody hears it")  # not in a worker
 
 

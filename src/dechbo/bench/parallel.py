@@ -18,25 +18,24 @@ from dechbo.execution import Outcome, ProcessExecutor, report_progress
 if TYPE_CHECKING:
     from dechbo.bench.progress import Progress
 
-POLL = 1.0  # seconds
+POLL = 0.25  # seconds between updates of the progress
 
 
 def run_all(runs: Sequence[Run], results: Path, *, workers: int, cpu_limit: float | None, progress: Progress) -> None:
     """Make all ``runs``, in this order, ``workers`` at a time with one thread each; Ctrl-C leaves nothing running."""
     waiting, started = deque(enumerate(runs)), dict[int, float]()
-
-    def on_progress(number: int, step: Any) -> None:
-        progress.step(runs[number], *step)
-
     objective = partial(_execute, results=results, cpu_limit=cpu_limit)
-    with ProcessExecutor(objective, workers, environment=ONE_THREAD, on_progress=on_progress) as executor:
+    with ProcessExecutor(objective, workers, environment=ONE_THREAD) as executor:
         while waiting or started:
             while waiting and len(started) < executor.capacity:
                 number, run = waiting.popleft()
                 started[number] = perf_counter()
                 progress.started(run)
                 executor.submit(number, {"run": run})
-            for number, outcome in executor.wait(POLL):
+            finished = executor.wait(POLL)
+            for number, (done, regret) in executor.progress():
+                progress.step(runs[number], done, regret)
+            for number, outcome in finished:
                 status, regret = _result(runs[number], outcome, results)
                 progress.over(runs[number], status, regret, perf_counter() - started.pop(number))
 

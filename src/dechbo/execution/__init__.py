@@ -12,7 +12,8 @@ What comes in
 
 What goes out
     Pairs (number, ``Outcome``), in the order in which tasks finish. Nothing here asks, tells or stores: the caller
-    decides in which order it uses the outcomes, and so whether a run depends on which evaluation is faster.
+    decides in which order it uses the outcomes, and so whether a run depends on which evaluation is faster. A long task
+    in a child process may also send progress (``report_progress``), which ``ProcessExecutor.progress`` returns.
 
 The protocol::
 

@@ -166,7 +166,7 @@ class Worker:
 
 
 def report_progress(content: object) -> None:
-    """In a worker process: pass ``content`` to the ``on_progress`` of its executor; elsewhere do nothing."""
+    """In a worker process: send ``content`` to ``ProcessExecutor.progress``; elsewhere do nothing."""
     if _worker is not None:
         _worker.send("progress", content)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
 from dechbo.errors import OptionError, WorkerDied
 from dechbo.execution import child
@@ -61,8 +62,6 @@ class ProcessExecutor(Executor):
     environment
         Variables for the children on top of this process's own. Unless some variable says otherwise, the children
         share the cores: each may use cores / workers threads.
-    on_progress
-        Called with a task's number and what its objective passes to ``report_progress``.
     """
 
     def __init__(
@@ -71,7 +70,6 @@ class ProcessExecutor(Executor):
         workers: int = 1,
         *,
         environment: Mapping[str, str] | None = None,
-        on_progress: Callable[[int, object], object] | None = None,
     ) -> None:
         super().__init__(objective, workers, "workers")
         if child.importing_script:
@@ -86,9 +84,14 @@ class ProcessExecutor(Executor):
         self._pickled = child.pickled(objective)
         self._folder: Path | None = getattr(objective, "folder", None)
         self._log: Path | None = getattr(objective, "log", None)
-        self._on_progress = on_progress
+        self._progress: list[tuple[int, Any]] = []
         self._grace = TIMEOUT_GRACE if getattr(objective, "enforces_timeout", False) else 0.0
         self._workers: list[_Handle] = []
+
+    def progress(self) -> list[tuple[int, Any]]:
+        """What tasks passed to ``report_progress`` since the last call, with their numbers, as far as ``wait`` read it."""
+        progress, self._progress = self._progress, []
+        return progress
 
     def _start(self, task: Task) -> None:
         worker = next((worker for worker in self._workers if worker.task is None), None)
@@ -133,8 +136,8 @@ class ProcessExecutor(Executor):
             worker.ready = True
         elif kind == "started":
             worker.started = time.monotonic()
-        elif kind == "progress" and self._on_progress is not None and worker.task is not None:
-            self._on_progress(worker.task.number, content)
+        elif kind == "progress" and worker.task is not None:
+            self._progress.append((worker.task.number, content))
         elif kind == "finished" and worker.task is not None:
             task, worker.task, worker.started = worker.task, None, None
             self._finish(task, content)
