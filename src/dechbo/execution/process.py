@@ -89,7 +89,7 @@ class ProcessExecutor(Executor):
         self._workers: list[_Handle] = []
 
     def progress(self) -> list[tuple[int, Any]]:
-        """What tasks passed to ``report_progress`` since the last call, with their numbers, as far as ``wait`` read it."""
+        """What ``wait`` has read of the tasks' progress since the last call: their numbers, and what they sent."""
         progress, self._progress = self._progress, []
         return progress
 
