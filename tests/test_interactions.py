@@ -12,7 +12,7 @@ from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
 from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters
-from dechbo.interactions import sobol_shares
+from dechbo.interactions import Interaction, sobol_shares, strongest
 from dechbo.structure.learner import Effort
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Int(0, 9), "d": Categorical(["p", "q", "r"])})
@@ -118,3 +118,8 @@ def test_whether_the_chains_have_mixed_can_be_asked():
     given = Optimizer(SPACE, seed=0, graph=FactorGraph.singletons(4))
     given.tell(params, 1.0)
     assert given.convergence() is None
+
+
+def test_the_strongest_interactions_are_likely_and_of_several_parameters() -> None:
+    weak = [Interaction(("a", "b"), 0.01, 0.3), Interaction(("a", "c"), 0.5, 0.1), Interaction(("b",), 1.0, 0.9)]
+    assert strongest(weak) == [weak[1]]

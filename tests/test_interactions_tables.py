@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +19,13 @@ QUICK = Effort(chains=2, steps=200)
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "n": Int(0, 5), "kind": Categorical(["p", "q"])})
 
 
-def table(rows: int = 50) -> tuple[list[dict], list[float]]:
+def table(rows: int = 50) -> tuple[list[dict[str, Any]], list[float | None]]:
     rng = np.random.default_rng(0)
     X = [SPACE.decode(SPACE.from_uniform(u)) for u in rng.random((rows, 4))]
     return X, [4 * (x["a"] - 0.5) * (x["b"] - 0.5) + 0.2 * x["n"] + (x["kind"] == "p") for x in X]
 
 
-def test_rows_and_dicts_give_the_same_answer():
+def test_rows_and_dicts_give_the_same_answer() -> None:
     X, y = table()
     found = dechbo.interactions.from_table(X, y, SPACE, effort=QUICK)
     assert found[0].scope == ("a", "b")
@@ -31,7 +33,7 @@ def test_rows_and_dicts_give_the_same_answer():
     assert dechbo.interactions.from_table([list(x.values()) for x in X], np.array(y), SPACE, effort=QUICK) == found
 
 
-def test_from_csv_reads_the_space_off_the_columns(tmp_path):
+def test_from_csv_reads_the_space_off_the_columns(tmp_path: Path) -> None:
     X, y = table()
     y[3] = None
     path = tmp_path / "results.csv"
@@ -51,19 +53,19 @@ def test_from_csv_reads_the_space_off_the_columns(tmp_path):
     [
         ("a,b,y\n", {}, "no rows"),
         ("a,b,y\n1,2,3\n2,3,1\n", {"target": "z"}, "no column"),
-        ("a,b,y\n1,2,3\n2,3\n", {}, "row 2"),
+        ("a,b,y\n1,2,3\n2,3\n", {}, r"table\.csv:3: expected 3 cells"),
         ("a,b,y\n1,2,3\n2,3,low\n", {}, "number or nothing"),
         ("a,b,y\n1,2,3\n2,3,1\n", {"space": SPACE}, "no columns"),
     ],
 )
-def test_bad_files_are_refused(tmp_path, text, options, message):
+def test_bad_files_are_refused(tmp_path: Path, text: str, options: dict[str, Any], message: str) -> None:
     path = tmp_path / "table.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
         dechbo.interactions.from_csv(path, **options)
 
 
-def test_bad_tables_are_refused():
+def test_bad_tables_are_refused() -> None:
     X, y = table(5)
     with pytest.raises(DataError, match="one result"):
         dechbo.interactions.from_table(X, y[:-1], SPACE)
@@ -75,8 +77,18 @@ def test_bad_tables_are_refused():
         dechbo.interactions.from_table(X, [math.nan] * 5, SPACE)
 
 
-def test_a_number_that_is_missing_is_not_a_category(tmp_path):
+def test_a_number_that_is_missing_is_not_a_category(tmp_path: Path) -> None:
     path = tmp_path / "gaps.csv"
     path.write_text("a,b,y\n1,2.5,3\n2,,4\n3,1.5,5\n")
-    with pytest.raises(DataError, match=r"column 'b' has numbers, but nothing in rows \[2\]"):
+    with pytest.raises(DataError, match=r"column 'b' has numbers, but nothing in lines \[3\]"):
         dechbo.interactions.from_csv(path)
+
+
+def test_a_given_space_says_what_the_cells_mean(tmp_path: Path) -> None:
+    space = Space({"version": Categorical(["1", "2"]), "x": Float(0, 1)})
+    path = tmp_path / "texts.csv"
+    path.write_text("version;x;y\n1;0;3\n2;0.5;4\n1;1;5\n")
+    assert dechbo.interactions.from_csv(path, space=space, effort=QUICK)
+    path.write_text("version;x;y\n3;0;3\n")
+    with pytest.raises(DataError, match=r"texts\.csv:2: version: expected one of 1, 2, got '3'"):
+        dechbo.interactions.from_csv(path, space=space)

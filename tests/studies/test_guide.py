@@ -21,7 +21,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_study_files_are_study_files(page, tmp_path):
+def test_the_study_files_are_study_files(page: str, tmp_path: Path) -> None:
     found = blocks(page, "yaml")
     assert found
     for text in found:
@@ -30,7 +30,7 @@ def test_the_study_files_are_study_files(page, tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_are_commands_with_their_options(page):
+def test_the_commands_are_commands_with_their_options(page: str) -> None:
     lines = [line for block in blocks(page, "bash") for line in re.split(r"\n|&&", block) if "dechbo " in line]
     commands = get_command(app).commands
     assert lines
@@ -44,7 +44,7 @@ def test_the_commands_are_commands_with_their_options(page):
         assert left == [], line  # nothing that the command does not know
 
 
-def test_every_option_and_field_is_named_in_the_reference():
+def test_every_option_and_field_is_named_in_the_reference() -> None:
     text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     for name in ("optimize", "best", "trials", "interactions", "export", "import", "ask", "tell", "init"):
         for option in get_command(app).commands[name].params:
@@ -52,7 +52,7 @@ def test_every_option_and_field_is_named_in_the_reference():
                 assert not flag.startswith("--") or flag in text, (name, flag)
 
 
-def test_the_example_of_the_readme_is_a_dozen_mixed_parameters():
+def test_the_example_of_the_readme_is_a_dozen_mixed_parameters() -> None:
     file = StudyFile.read(ROOT / "examples" / "wine.yaml")
     assert file.space.dim == 12
     kinds = {type(parameter).__name__ for parameter in file.space.parameters}

@@ -113,7 +113,7 @@ class YamlSource:
             byte = error.object[error.start]
             raise StudyFileError(f"{self._file}: expected a text file in UTF-8, got the byte {byte:#x}") from None
         try:
-            root = self._yaml.compose(text)
+            root: Node | None = self._yaml.compose(text)
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             reason = " ".join(part for part in (error.context, error.problem) if part)
@@ -208,4 +208,4 @@ def _shown(node: Node) -> str:
     if node.value == []:
         return "nothing"
     kinds = {_PREFIX + "map": "a mapping", _PREFIX + "seq": "a list"}
-    return kinds.get(node.tag, f"the tag {node.tag.removeprefix(_PREFIX)!r}, which is never read")
+    return kinds.get(str(node.tag), f"the tag {str(node.tag).removeprefix(_PREFIX)!r}, which is never read")

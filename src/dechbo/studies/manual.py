@@ -1,4 +1,7 @@
-"""Experiments that happen elsewhere: asked for and told by hand, or made long ago and imported."""
+"""Trials that are evaluated elsewhere: asked for and told by hand, or imported from old results.
+
+Tested in test_commands.py and test_trial_csv.py.
+"""
 
 from __future__ import annotations
 
@@ -9,76 +12,74 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dechbo.data.csv import parse_value
 from dechbo.errors import DataError, OptionError, ParameterError, SpaceExhausted, StudyError
 from dechbo.integrations.optuna import OWNER
-from dechbo.integrations.optuna.trials import constraints_of
 from dechbo.space import Space
-from dechbo.studies import words
-from dechbo.studies.csvfiles import OldResults, complaint, native, read_results, result_key
+from dechbo.studies import formatting
 from dechbo.studies.opened import OpenStudy
 from dechbo.studies.outcome import Outcome
-from dechbo.studies.rows import evaluated
 from dechbo.studies.storage import shown
+from dechbo.studies.trial_csv import OldResults, bad_rows_message, read_results, result_key
+from dechbo.studies.trial_table import evaluated, trial_rows
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
     from rich.console import Console
 
 
-def old_results(path: Path, space: Space, *, value: str | None, skip_bad: bool) -> OldResults:
-    """The results of a CSV file; an error if some are bad and that is not allowed."""
+def read_old_results(path: Path, space: Space, *, value: str | None, skip_bad: bool) -> OldResults:
+    """Read the results of a CSV file; bad rows are an error, unless ``skip_bad``."""
     results = read_results(path, space, value=value)
     if results.bad and not skip_bad:
-        raise DataError(complaint(results.bad))
+        raise DataError(bad_rows_message(results.bad))
     return results
 
 
-def take_over(study: OpenStudy, results: OldResults) -> Iterator[str]:
-    """Add the results that are not there yet; what was done, line by line."""
-    there = Counter(
-        result_key(trial.params, trial.value if trial.state.name == "COMPLETE" else None, _limits(trial))
-        for trial in evaluated(study.trials)
+def import_results(study: OpenStudy, results: OldResults) -> Iterator[str]:
+    """Add the results that the study does not have yet; yields a report, line by line."""
+    known = Counter(
+        result_key(row.params, row.value, row.constraints if row.value is not None else {})
+        for row in trial_rows(evaluated(study.trials), study.file.space.names)
     )
     new = []
     for old in results.good:
-        if there[old.key]:
-            there[old.key] -= 1  # a result that was repeated is there as often
+        if known[old.key]:
+            known[old.key] -= 1  # a repeated result is known as often as it was repeated
         else:
             new.append(old)
     for old in new:
         study.add(old.params, old.outcome)
-    yield f"{words.count(len(new), 'result')} imported into study {study.file.name!r} ({shown(study.url)})"
-    if len(new) < len(results.good):
-        yield f"{words.count(len(results.good) - len(new), 'row')} passed over: there already"
-    if results.repeated:
-        yield f"{words.count(results.repeated, 'row')} passed over: the same as one before"
-    if results.unfinished:
-        yield f"{words.count(results.unfinished, 'row')} passed over: trials without a result"
+    yield f"{formatting.count(len(new), 'result')} imported into study {study.file.name!r} ({shown(study.url)})"
+    skipped = {
+        "already in the study": len(results.good) - len(new),
+        "repeated in the file": results.repeated,
+        "trials without a result": results.unfinished,
+    }
+    for reason, rows in skipped.items():
+        if rows:
+            yield f"{formatting.count(rows, 'row')} skipped: {reason}"
     if results.ignored:
         yield f"columns not used: {', '.join(results.ignored)}"
     if results.bad:
-        yield f"{words.count(len(results.bad), 'bad row')} left out:"
+        yield f"{formatting.count(len(results.bad), 'bad row')} left out:"
         yield from results.bad
 
 
-def _limits(trial: FrozenTrial) -> dict[str, float]:
-    return constraints_of(trial.system_attrs) if trial.state.name == "COMPLETE" else {}
-
-
-def fixed_of(study: OpenStudy, given: Sequence[str]) -> dict[str, Any] | None:
-    """NAME=VALUE texts as parameters; None if there are none."""
+def fixed_params(space: Space, given: Sequence[str]) -> dict[str, Any] | None:
+    """The parameters of NAME=VALUE texts; None if there are none."""
     fixed: dict[str, Any] = {}
     for text in given:
         name, value = _pair("--fix", text)
         try:
-            fixed[name] = native(name, study.file.space[name], value)
+            fixed[name] = parse_value(name, space[name], value)
         except ParameterError as error:
             raise ParameterError(f"--fix {text}: {error}") from None
     return fixed or None
 
 
-def ask_for(study: OpenStudy, n: int, fixed: Mapping[str, Any] | None) -> list[FrozenTrial]:
-    """At most ``n`` experiments to make: fewer if no more are left, and an error if none is."""
+def ask_trials(study: OpenStudy, n: int, fixed: Mapping[str, Any] | None) -> list[FrozenTrial]:
+    """Ask for ``n`` trials; fewer if the space has no more points, an error if it has none."""
     asked: list[FrozenTrial] = []
     try:
         while len(asked) < n:
@@ -86,14 +87,14 @@ def ask_for(study: OpenStudy, n: int, fixed: Mapping[str, Any] | None) -> list[F
     except SpaceExhausted:
         if not asked:
             where = "with these values of --fix" if fixed else "of this study"
-            raise StudyError(f"no experiment is left: all points {where} are evaluated or asked for") from None
+            raise StudyError(f"no point is left: all points {where} are evaluated or asked for") from None
     return asked
 
 
-def show_asked(
+def print_asked(
     study: OpenStudy, asked: Sequence[FrozenTrial], path: Path, storage: str | None, console: Console
 ) -> None:
-    """The experiments to make, and how to tell what they gave."""
+    """Show the trials to evaluate, and how to tell their values."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
@@ -101,39 +102,38 @@ def show_asked(
     for trial in asked:
         table.add_column(f"trial {trial.number}", justify="right")
     for name in study.file.space.names:
-        table.add_row(name, *(words.setting(trial.params[name]) for trial in asked))
+        table.add_row(name, *(formatting.setting(trial.params[name]) for trial in asked))
     console.print(table)
-    where = [] if storage is None else ["--storage", shown(storage)]
     command = shlex.join(["dechbo", "tell", str(path), str(asked[0].number)])
-    more = f" {shlex.join(where)}" if where else ""
+    more = "" if storage is None else f" --storage {shlex.quote(shown(storage))}"
     console.print(
-        f"\nwhen it is measured:  {command} VALUE{more}\nif it gives none:     {command} --failed{more}",
+        f"\ntell its value:  {command} VALUE{more}\nif it failed:    {command} --failed{more}",
         markup=False,
         highlight=False,
         soft_wrap=True,
     )
 
 
-def told(study: OpenStudy, number: int, value: float | None, constraints: Sequence[str], *, failed: bool) -> str:
-    """Tell an outcome; what is known now."""
+def tell_trial(study: OpenStudy, number: int, value: float | None, constraints: Sequence[str], *, failed: bool) -> str:
+    """Tell the outcome of a trial; returns a line with the best so far."""
     if failed == (value is not None):
         raise OptionError("tell a VALUE, or --failed if the experiment gave none")
     trial = next((trial for trial in study.trials if trial.number == number), None)
     if trial is not None and trial.state.name == "RUNNING" and trial.system_attrs.get(OWNER):
-        raise StudyError(f"trial {number} is evaluated by a process (dechbo optimize): it is told there")
+        raise StudyError(f"trial {number} is being evaluated by `dechbo optimize`, which tells its value")
     if value is not None and not math.isfinite(value):
         value, failed = None, True
     limits = {} if failed else {name: _number(text) for name, text in (_pair("--constraint", c) for c in constraints)}
     study.tell(number, Outcome(value, limits, "told as failed" if failed else None, 0.0))
     best = study.best
-    said = f"trial {number}: {'failed' if failed else words.number(value)}"
+    line = f"trial {number}: {'failed' if failed else formatting.number(value)}"
     if any(limit > 0 for limit in limits.values()):
-        said += ", infeasible"
+        line += ", infeasible"
     if best is None:
-        return said
+        return line
     if best.number == number:
-        return f"{said}, the best so far"
-    return f"{said}; best is {words.number(best.value)} (trial {best.number})"
+        return f"{line}, the best so far"
+    return f"{line}; best is {formatting.number(best.value)} (trial {best.number})"
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:
