@@ -21,7 +21,7 @@ SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "n": Int(0, 5), "kind": Categ
 
 def table(rows: int = 50) -> tuple[list[dict[str, Any]], list[float | None]]:
     rng = np.random.default_rng(0)
-    X = [SPACE.decode(SPACE.from_uniform(u)) for u in rng.random((rows, 4))]
+    X: list[dict[str, Any]] = [SPACE.decode(SPACE.from_uniform(u)) for u in rng.random((rows, 4))]
     return X, [4 * (x["a"] - 0.5) * (x["b"] - 0.5) + 0.2 * x["n"] + (x["kind"] == "p") for x in X]
 
 

@@ -6,8 +6,11 @@ import io
 import json
 import re
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+from optuna.trial import FrozenTrial
 from rich.console import Console
 
 from dechbo.cli import app
@@ -24,7 +27,7 @@ COMMANDS = ("optimize", "best", "trials", "interactions", "export", "import", "a
 
 
 @pytest.fixture
-def dechbo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def dechbo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     return CommandLine(capsys, monkeypatch)
 
 
@@ -103,18 +106,19 @@ class Beside:
     capacity = 1
 
     def __init__(self, other: OpenStudy) -> None:
-        self._other, self._numbers = other, []
+        self._other = other
+        self._numbers: list[int] = []
 
-    def submit(self, number, params: dict[str, Any]):
+    def submit(self, number: int, params: dict[str, Any]) -> None:
         theirs = self._other.ask()
         self._other.tell(theirs.number, Outcome(-1.0 - theirs.number))
         self._numbers.append(number)
 
-    def wait(self, timeout):
+    def wait(self, timeout: float) -> list[tuple[int, Outcome]]:
         numbers, self._numbers = self._numbers, []
         return [(number, Outcome(1.0)) for number in numbers]
 
-    def close(self, *, kill=False): ...
+    def close(self, *, kill: bool = False) -> None: ...
 
 
 def test_trials_of_others_are_counted_but_not_as_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,20 +134,24 @@ def test_trials_of_others_are_counted_but_not_as_ours(tmp_path: Path, monkeypatc
     assert re.search(r"^3 trials in ", page.getvalue(), re.MULTILINE)
 
 
-def test_the_end_reads_the_trials_as_often_whatever_their_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, reads = StudyFile.read(write_study(tmp_path)), []
-    study, trials = OpenStudy(file), OpenStudy.trials.fget
-    monkeypatch.setattr(OpenStudy, "trials", property(lambda self: reads.append(0) or trials(self)))
+def test_the_end_reads_the_trials_as_often_whatever_their_number(tmp_path: Path) -> None:
+    file, reads = StudyFile.read(write_study(tmp_path)), [0]
+
+    class Counted(OpenStudy):
+        @property
+        def trials(self) -> list[FrozenTrial]:
+            reads[0] += 1
+            return super().trials
+
+    study = Counted(file)
     counts = []
     for value in range(0, -4, -1):  # the best comes last
         study.add({"lr": 0.1, "layers": 2, "act": "relu"}, Outcome(float(value)))
-        reads.clear()
+        reads[0] = 0
         summary.print_summary(
             study, OptimizeArguments(file.path), Console(file=io.StringIO()), next_target=None, brief=True
         )
-        counts.append(len(reads))
+        counts.append(reads[0])
     assert len(counts) == 4
     assert len(set(counts)) == 1
 
@@ -391,6 +399,7 @@ def test_init_with_its_commented_fields_in_force_is_a_study_too(tmp_path: Path) 
     assert file.name == "a-b"
     assert file.factors == (("lr", "width"),)
     assert file.constraints == ("layers + 10*drop <= 12",)
+    assert file.objective is not None
     assert (file.objective.timeout, file.objective.retries) == (600, 1)
 
 

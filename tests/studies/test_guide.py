@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -13,6 +14,8 @@ from dechbo.cli import app
 from dechbo.studies.studyfile import StudyFile
 
 ROOT = Path(__file__).parents[2]
+GROUP: Any = get_command(app)
+COMMANDS = GROUP.commands
 PAGES = ["README.md", "docs/studies.md"]
 
 
@@ -32,7 +35,7 @@ def test_the_study_files_are_study_files(page: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_are_commands_with_their_options(page: str) -> None:
     lines = [line for block in blocks(page, "bash") for line in re.split(r"\n|&&", block) if "dechbo " in line]
-    commands = get_command(app).commands
+    commands = COMMANDS
     assert lines
     for line in lines:
         name, *arguments = shlex.split(line, comments=True)[1:]
@@ -47,7 +50,7 @@ def test_the_commands_are_commands_with_their_options(page: str) -> None:
 def test_every_option_and_field_is_named_in_the_reference() -> None:
     text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     for name in ("optimize", "best", "trials", "interactions", "export", "import", "ask", "tell", "init"):
-        for option in get_command(app).commands[name].params:
+        for option in COMMANDS[name].params:
             for flag in option.opts:
                 assert not flag.startswith("--") or flag in text, (name, flag)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import threading
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -24,8 +25,8 @@ class Clock:
         return self.now
 
 
-def new_panel(clock: Clock | None = None, **options) -> ProgressPanel:
-    settings = {"direction": "minimize", "target": 10, "dim": 3, "clock": clock or Clock(), **options}
+def new_panel(clock: Clock | None = None, **options: Any) -> ProgressPanel:
+    settings: dict[str, Any] = {"direction": "minimize", "target": 10, "dim": 3, "clock": clock or Clock(), **options}
     return ProgressPanel("tuning", **settings)
 
 
@@ -37,7 +38,12 @@ def after(view: ProgressPanel, number: int, value: float | None, *, feasible: bo
 
 
 def finish(
-    view: ProgressPanel, number: int, value: float | None, *, error: str | None = None, constraints=None
+    view: ProgressPanel,
+    number: int,
+    value: float | None,
+    *,
+    error: str | None = None,
+    constraints: dict[str, float] | None = None,
 ) -> Event:
     outcome = Outcome(value, constraints or {}, error, 0.5)
     event = Event("finished" if value is not None else "failed", number, {}, outcome)
@@ -47,9 +53,9 @@ def finish(
 
 
 def shown(view: ProgressPanel, width: int = 80) -> str:
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(view.panel(width))
-    return console.file.getvalue()
+    page = io.StringIO()
+    Console(file=page, width=width, color_system=None).print(view.panel(width))
+    return page.getvalue()
 
 
 def test_the_panel_shows_trials_best_running_gap_interactions_and_time_left() -> None:
@@ -158,7 +164,7 @@ def test_the_display_reads_while_the_run_writes() -> None:
     view, done = new_panel(target=1000), threading.Event()
     one = Outcome(5.0, {}, None, 6.0)
 
-    def write():
+    def write() -> None:
         for number in range(20_000):
             view.update(Event("finished", number, {}, one), Progress(number))
         done.set()

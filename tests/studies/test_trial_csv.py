@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
+from optuna.trial import FrozenTrial
 
 from dechbo.errors import DataError
 from dechbo.space import Categorical, Float, Int, Space
@@ -19,17 +21,17 @@ SPACE = Space({"lr": Float(1e-4, 1, log=True), "layers": Int(1, 4), "act": Categ
 
 
 @pytest.fixture
-def dechbo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def dechbo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     return CommandLine(capsys, monkeypatch)
 
 
-def written(folder: Path, text: str):
+def written(folder: Path, text: str) -> Path:
     path = folder / "old.csv"
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def trials_of(study: Path):
+def trials_of(study: Path) -> list[FrozenTrial]:
     return OpenStudy(StudyFile.read(study), create=False).trials
 
 
@@ -195,10 +197,12 @@ def test_ambiguous_choices_are_refused(tmp_path: Path) -> None:
     assert [old.params["c"] for old in results.good] == ["1", 1, None]
 
 
-LOOK_ALIKES = [
-    *[1, "1", 1.0, "1.0", True, "true", "True", None, "null", "None", "", " ", "a", " a", "a ", "a\n", "\ta", "x\ry"],
-    *['"a"', '"a "', '"\\"a\\""', '"', 'x,"y', "a;b", 2**60, 2**60 + 1, 1e-05, "nan", "\u00a0", "über", "\x00"],
+# fmt: off
+LOOK_ALIKES: list[bool | int | float | str | None] = [
+    1, "1", 1.0, "1.0", True, "true", "True", None, "null", "None", "", " ", "a", " a", "a ", "a\n", "\ta", "x\ry",
+    '"a"', '"a "', '"\\"a\\""', '"', 'x,"y', "a;b", 2**60, 2**60 + 1, 1e-05, "nan", "\u00a0", "über", "\x00",
 ]
+# fmt: on
 
 
 def test_every_choice_comes_back_whatever_it_looks_like(tmp_path: Path) -> None:
@@ -213,9 +217,10 @@ def test_every_choice_comes_back_whatever_it_looks_like(tmp_path: Path) -> None:
 
 
 def test_a_text_choice_is_plain_where_nothing_looks_like_it() -> None:
-    space = Space({"c": Categorical(["1", "relu", "a b", "null"])})
-    rows = [TrialRow(i, "complete", 0.0, True, {"c": c}, {}, None, None) for i, c in enumerate(space["c"].choices)]
-    assert [row["c"] for row in csv.DictReader(io.StringIO(to_csv(rows, space)))] == ["1", "relu", "a b", "null"]
+    choices = ["1", "relu", "a b", "null"]
+    space = Space({"c": Categorical(choices)})
+    rows = [TrialRow(i, "complete", 0.0, True, {"c": c}, {}, None, None) for i, c in enumerate(choices)]
+    assert [row["c"] for row in csv.DictReader(io.StringIO(to_csv(rows, space)))] == choices
 
 
 def test_blanks_around_a_cell_matter_only_where_a_choice_has_them(tmp_path: Path) -> None:
