@@ -53,7 +53,7 @@ class StudyError(DechboError, RuntimeError):
     """A study cannot go on: its file changed, its objective is broken, or every evaluation fails."""
 
 
-class AllTrialsFailed(StudyError):
+class AllEvaluationsFailed(StudyError):
     """A run stops early because its first evaluations all failed."""
 
 

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
-from dechbo.errors import AllTrialsFailed, OptionError, ParameterError, StorageError, StudyError
+from dechbo.errors import AllEvaluationsFailed, OptionError, ParameterError, StorageError, StudyError
 from dechbo.integrations.optuna import DIED, OWNER, this_process
 from dechbo.studies import Event, Outcome, ProcessWorkers, StudyFile, StudyRun
 from dechbo.studies.database import database_of
@@ -188,7 +188,7 @@ def test_failures_are_recorded_with_their_error(tmp_path: Path) -> None:
 def test_a_run_whose_first_evaluations_all_fail_ends_with_the_reason(tmp_path: Path) -> None:
     run = StudyRun(study_file(tmp_path), trials=20)
     with pytest.raises(
-        AllTrialsFailed, match=r"the first 5 evaluations of this run all failed(.|\n)*ValueError: no data"
+        AllEvaluationsFailed, match=r"the first 5 evaluations of this run all failed(.|\n)*ValueError: no data"
     ):
         run.run(Inline(lambda _: Outcome.failure("Traceback …\nValueError: no data")))
     assert run.finished == run.failed == 5

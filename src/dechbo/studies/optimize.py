@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from dechbo.errors import AllTrialsFailed, StudyError
+from dechbo.errors import AllEvaluationsFailed, StudyError
 from dechbo.studies import formatting, summary
 from dechbo.studies.progress import Progress, ProgressPanel, interrupt_note, progress_of
 
@@ -131,7 +131,7 @@ class OptimizeView:
     def run(self) -> int:
         """Evaluate to the end and print the summary; returns the exit code."""
         began, signals = time.monotonic(), StopSignals(self._interrupted)
-        failure: AllTrialsFailed | None = None
+        failure: AllEvaluationsFailed | None = None
         self._print_start()
         with signals.handled():
             try:
@@ -149,7 +149,7 @@ class OptimizeView:
                     workers.close(kill=True)
             except KeyboardInterrupt:
                 pass
-            except AllTrialsFailed as error:
+            except AllEvaluationsFailed as error:
                 failure = error
         return self._end(time.monotonic() - began, signals.exit_code, failure)
 
@@ -220,7 +220,7 @@ class OptimizeView:
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def _end(self, seconds: float, exit_code: int | None, failure: AllTrialsFailed | None) -> int:
+    def _end(self, seconds: float, exit_code: int | None, failure: AllEvaluationsFailed | None) -> int:
         finished = self._run.finished
         done = finished >= self._run.target
         if failure is not None:
