@@ -361,7 +361,7 @@ def test_interactions_are_sentences_or_json(tmp_path: Path, dechbo: CommandLine)
 def test_interactions_of_given_factors_and_of_no_model(tmp_path: Path, dechbo: CommandLine) -> None:
     given = write_study(tmp_path, name="given", trials=2, more="factors: [[lr, layers]]\n")
     done = dechbo("optimize", given, "--no-picture")
-    assert "gives the factors, so none are learned: lr × layers" in done.out
+    assert "given in the study file: lr × layers" in done.out
     assert "lr × layers" in dechbo("interactions", given).err
     young = write_study(tmp_path, trials=2)
     dechbo("optimize", young, "--no-picture")

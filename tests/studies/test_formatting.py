@@ -107,4 +107,3 @@ def test_parameters_to_copy_keep_every_digit_and_type() -> None:
         reader.version = version
         read = reader.load(formatting.as_yaml(params))
         assert list(read.items()) == list(params.items())
-    assert '"lr": 1e-05' in formatting.as_json(params)

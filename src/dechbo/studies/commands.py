@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,7 +76,7 @@ def best(study: Study, storage: Storage = None, as_json: Json = False) -> None:
         raise typer.Exit(1)
     row = trial_rows([found], opened.file.space.names)[0]
     if as_json:
-        _print_json({"study": opened.file.name, "direction": opened.file.direction, **row.to_json()})
+        _print_json({"study": opened.file.name, "direction": opened.file.direction, **asdict(row)})
     else:
         print_best(opened, row, _console())
 
@@ -98,7 +99,7 @@ def trials(
     rows = trial_rows(opened.trials, opened.file.space.names)
     chosen = rows if last is None else rows[-last:]
     if as_json:
-        _print_json([row.to_json() for row in chosen])
+        _print_json([asdict(row) for row in chosen])
     elif not chosen:
         typer.echo("no trials yet")
     else:
@@ -180,12 +181,15 @@ def import_(
 
     Example: dechbo import study.yaml old.csv --value loss
     """
-    from dechbo.studies.manual import import_results, read_old_results
+    from dechbo.studies.manual import import_results
     from dechbo.studies.opened import OpenStudy
     from dechbo.studies.studyfile import StudyFile
+    from dechbo.studies.trial_csv import read_results
 
     file = StudyFile.read(study)
-    old = read_old_results(results, file.space, value=value, skip_bad=skip_bad)  # first: a bad file creates no study
+    old = read_results(results, file.space, value=value)  # first: a bad file creates no study
+    if not skip_bad:
+        old.check()
     for line in import_results(OpenStudy(file, storage=storage), old):
         typer.echo(line)
 

@@ -156,8 +156,3 @@ def as_yaml(params: Mapping[str, Any]) -> str:
     page = io.StringIO()
     yaml.dump(dict(params), page)
     return page.getvalue().partition("---\n")[2].rstrip("\n")
-
-
-def as_json(params: Mapping[str, Any]) -> str:
-    """Parameters as one line of JSON, with all digits."""
-    return json.dumps(dict(params), ensure_ascii=False)

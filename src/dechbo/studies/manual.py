@@ -13,27 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dechbo.data.csv import parse_value
-from dechbo.errors import DataError, OptionError, ParameterError, SpaceExhausted, StudyError
+from dechbo.errors import OptionError, ParameterError, SpaceExhausted, StudyError
 from dechbo.integrations.optuna import OWNER
 from dechbo.space import Space
 from dechbo.studies import formatting
 from dechbo.studies.opened import OpenStudy
 from dechbo.studies.outcome import Outcome
 from dechbo.studies.storage import shown
-from dechbo.studies.trial_csv import OldResults, bad_rows_message, read_results, result_key
+from dechbo.studies.summary import print_text
+from dechbo.studies.trial_csv import OldResults, parse_limit, result_key
 from dechbo.studies.trial_table import evaluated, trial_rows
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
     from rich.console import Console
-
-
-def read_old_results(path: Path, space: Space, *, value: str | None, skip_bad: bool) -> OldResults:
-    """Read the results of a CSV file; bad rows are an error, unless ``skip_bad``."""
-    results = read_results(path, space, value=value)
-    if results.bad and not skip_bad:
-        raise DataError(bad_rows_message(results.bad))
-    return results
 
 
 def import_results(study: OpenStudy, results: OldResults) -> Iterator[str]:
@@ -106,12 +99,7 @@ def print_asked(
     console.print(table)
     command = shlex.join(["dechbo", "tell", str(path), str(asked[0].number)])
     more = "" if storage is None else f" --storage {shlex.quote(shown(storage))}"
-    console.print(
-        f"\ntell its value:  {command} VALUE{more}\nif it failed:    {command} --failed{more}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    print_text(console, f"\ntell its value:  {command} VALUE{more}\nif it failed:    {command} --failed{more}")
 
 
 def tell_trial(study: OpenStudy, number: int, value: float | None, constraints: Sequence[str], *, failed: bool) -> str:
@@ -123,7 +111,8 @@ def tell_trial(study: OpenStudy, number: int, value: float | None, constraints: 
         raise StudyError(f"trial {number} is being evaluated by `dechbo optimize`, which tells its value")
     if value is not None and not math.isfinite(value):
         value, failed = None, True
-    limits = {} if failed else {name: _number(text) for name, text in (_pair("--constraint", c) for c in constraints)}
+    pairs = [] if failed else [_pair("--constraint", text) for text in constraints]
+    limits = {name: parse_limit(f"--constraint {name}", text) for name, text in pairs}
     study.tell(number, Outcome(value, limits, "told as failed" if failed else None, 0.0))
     best = study.best
     line = f"trial {number}: {'failed' if failed else formatting.number(value)}"
@@ -141,13 +130,3 @@ def _pair(option: str, text: str) -> tuple[str, str]:
     if not sign or not name.strip() or not value.strip():
         raise OptionError(f"{option} takes NAME=VALUE, got {text!r}")
     return name.strip(), value
-
-
-def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise OptionError(f"--constraint takes a finite number (feasible at or below 0), got {text!r}")
-    return number

@@ -14,8 +14,9 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from dechbo.errors import AllEvaluationsFailed, StudyError
-from dechbo.studies import formatting, summary
+from dechbo.studies import formatting
 from dechbo.studies.progress import Progress, ProgressPanel, interrupt_note, progress_of
+from dechbo.studies.summary import print_summary, print_text, why_not_learned
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,11 +102,11 @@ def optimize(arguments: OptimizeArguments, console: Console) -> int:
         )
     run = StudyRun(file, storage=arguments.storage, trials=arguments.trials, seed=arguments.seed)
     if run.objective_changed:
-        console.print(run.objective_changed, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        print_text(console, run.objective_changed, "yellow")
     if run.finished >= run.target:
         more = _next_target(run)
-        console.print(f"all {run.target} trials are done; --trials {more} adds more", style="bold")
-        summary.print_summary(run, arguments, console, next_target=more)
+        print_text(console, f"all {run.target} trials are done; --trials {more} adds more", "bold")
+        print_summary(run, arguments, console, next_target=more)
         return 0 if run.best is not None else 1
     return OptimizeView(run, arguments, console).run()
 
@@ -218,7 +219,7 @@ class OptimizeView:
         return progress_of(self._run.trials, self._run.file.direction)
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        print_text(self._console, text)
 
     def _end(self, seconds: float, exit_code: int | None, failure: AllEvaluationsFailed | None) -> int:
         finished = self._run.finished
@@ -232,7 +233,7 @@ class OptimizeView:
         elif not done:
             self._print(f"\nstopped by --timeout after {formatting.duration(self._arguments.timeout or 0)}")
         self._print(f"{formatting.count(self._made, 'trial')} in {formatting.duration(seconds)}")
-        summary.print_summary(
+        print_summary(
             self._run,
             self._arguments,
             self._console,
@@ -248,11 +249,7 @@ def known_interactions(study: OpenStudy) -> str | Sequence[Interaction]:
     """The interactions that are known without fitting a model: given ones, or those stored with the study."""
     from dechbo.integrations.optuna import learned_graph
 
-    if study.file.factors is not None:
-        return f"given: {', '.join(map(formatting.scope_label, study.file.factors))}"
-    if study.file.options.get("graph") == "random":
-        return "not learned: random trees"
-    return learned_graph(study.study) or ()
+    return why_not_learned(study) or learned_graph(study.study) or ()
 
 
 def _next_target(run: StudyRun) -> int:

@@ -5,6 +5,7 @@ Tested in test_commands.py.
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,21 +34,21 @@ def print_summary(
     """The end of ``dechbo optimize``: what was found, where it is stored, and how to continue."""
     best = study.best
     if best is None:
-        _print(console, "no trial succeeded yet: nothing to show")
+        print_text(console, "no trial succeeded yet: nothing to show")
     else:
         print_best(study, trial_rows([best], study.file.space.names)[0], console, copy=not brief)
         if not brief:
             _print_history(study, console)
     if study.failed:
-        _print(console, f"\nfailed: {study.failed} of {formatting.count(study.finished, 'trial')}")
+        print_text(console, f"\nfailed: {study.failed} of {formatting.count(study.finished, 'trial')}")
     if not brief and best is not None:
         _print_interactions(study, console)
         if not arguments.no_picture:
             _draw_picture(study, arguments.picture, console)
-    _print(console, f"\nstored in  {shown(study.url)}")
+    print_text(console, f"\nstored in  {shown(study.url)}")
     log = getattr(study.file.objective, "log", None)
     if isinstance(log, Path) and log.exists() and log.stat().st_size:
-        _print(console, f"output in  {_relative(log)}")
+        print_text(console, f"output in  {_relative(log)}")
     _print_next(arguments, console, next_target, best is not None)
 
 
@@ -56,7 +57,7 @@ def print_best(study: OpenStudy, best: TrialRow, console: Console, *, copy: bool
     from rich.table import Table
 
     title = f"best value {formatting.number(best.value)}  (trial {best.number}, {study.file.direction})"
-    _print(console, f"\n{title}", style="bold green")
+    print_text(console, f"\n{title}", style="bold green")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
     for name, value in best.params.items():
         table.add_row(name, formatting.setting(value))
@@ -65,10 +66,10 @@ def print_best(study: OpenStudy, best: TrialRow, console: Console, *, copy: bool
     console.print(table)
     if not copy:
         return
-    _print(console, "\nto copy, as YAML:", style="dim")
-    _print(console, formatting.as_yaml(best.params))
-    _print(console, "as JSON:", style="dim")
-    _print(console, formatting.as_json(best.params))
+    print_text(console, "\nto copy, as YAML:", style="dim")
+    print_text(console, formatting.as_yaml(best.params))
+    print_text(console, "as JSON:", style="dim")
+    print_text(console, json.dumps(best.params, ensure_ascii=False))
 
 
 def interaction_lines(found: Sequence[Interaction], dim: int) -> list[str]:
@@ -81,9 +82,9 @@ def why_not_learned(study: OpenStudy) -> str | None:
     """Why this study learns no interactions; None if it does."""
     if study.file.factors is not None:
         factors = ", ".join(map(formatting.scope_label, study.file.factors))
-        return f"the study file gives the factors, so none are learned: {factors}"
+        return f"given in the study file: {factors}"
     if study.file.options.get("graph") == "random":
-        return "the study uses random graphs (options.graph: random), so no interactions are learned"
+        return "not learned: the study file has options.graph: random"
     return None
 
 
@@ -121,25 +122,25 @@ def _print_history(study: OpenStudy, console: Console) -> None:
     best = formatting.running_best(feasible_values(study.trials), study.file.direction)
     if len(best) > 1:
         line = formatting.sparkline(best, min(60, console.width - 40))
-        _print(console, f"\nbest so far  {formatting.number(best[0])} {line} {formatting.number(best[-1])}")
+        print_text(console, f"\nbest so far  {formatting.number(best[0])} {line} {formatting.number(best[-1])}")
 
 
 def _print_interactions(study: OpenStudy, console: Console) -> None:
-    _print(console, "\nInteractions", style="bold")
+    print_text(console, "\nInteractions", style="bold")
     reason = why_not_learned(study)
     if reason is not None:
-        _print(console, f"  {reason}")
+        print_text(console, f"  {reason}")
         return
     try:
         found = study.optimizer().interactions()
     except DechboError as error:
-        _print(console, f"  not known: {error}")
+        print_text(console, f"  not known: {error}")
         return
     lines = interaction_lines(found, study.file.space.dim)
     for line in lines[:MAX_INTERACTIONS_SHOWN]:
-        _print(console, textwrap.fill(line, console.width - 1, initial_indent="  ", subsequent_indent="    "))
+        print_text(console, textwrap.fill(line, console.width - 1, initial_indent="  ", subsequent_indent="    "))
     if len(lines) > MAX_INTERACTIONS_SHOWN:
-        _print(console, f"  and {len(lines) - MAX_INTERACTIONS_SHOWN} more", style="dim")
+        print_text(console, f"  and {len(lines) - MAX_INTERACTIONS_SHOWN} more", style="dim")
 
 
 def _draw_picture(study: OpenStudy, path: Path | None, console: Console) -> None:
@@ -149,13 +150,13 @@ def _draw_picture(study: OpenStudy, path: Path | None, console: Console) -> None
     try:
         path.write_bytes(study_picture(study))
     except ImportError:
-        _print(console, f"\n{NO_MATPLOTLIB}", style="yellow")
+        print_text(console, f"\n{NO_MATPLOTLIB}", style="yellow")
     except OSError as error:
-        _print(console, f"\nno picture: {_relative(path)} cannot be written: {error.strerror}", style="yellow")
+        print_text(console, f"\nno picture: {_relative(path)} cannot be written: {error.strerror}", style="yellow")
     except Exception as error:  # a failed picture must not hide the results of a long study
-        _print(console, f"\nno picture: {error!r}", style="yellow")
+        print_text(console, f"\nno picture: {error!r}", style="yellow")
     else:
-        _print(console, f"\npicture    {_relative(path)}")
+        print_text(console, f"\npicture    {_relative(path)}")
 
 
 def _relative(path: Path) -> str:
@@ -171,11 +172,11 @@ def _print_next(arguments: OptimizeArguments, console: Console, next_target: int
         commands["interactions"] = arguments.other("interactions")
     else:
         commands["what happened"] = arguments.other("trials")
-    _print(console, "next")
+    print_text(console, "next")
     for what, command in commands.items():
-        _print(console, f"  {what:<16}{command}")
+        print_text(console, f"  {what:<16}{command}")
 
 
-def _print(console: Console, text: str, style: str | None = None) -> None:
+def print_text(console: Console, text: str, style: str | None = None) -> None:
     """Print the text as it is and unwrapped: people copy paths and commands from it."""
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -50,6 +50,14 @@ class OldResults:
     unfinished: int = 0  # rows of trials that have no result
     repeated: int = 0  # rows that repeat an earlier one
 
+    def check(self) -> None:
+        """Raise a DataError that lists the bad rows, if there are any."""
+        if self.bad:
+            rows = "1 row cannot" if len(self.bad) == 1 else f"{len(self.bad)} rows cannot"
+            shown = "\n".join(self.bad[:MAX_ERRORS_SHOWN])
+            more = f"\n… and {len(self.bad) - MAX_ERRORS_SHOWN} more" if len(self.bad) > MAX_ERRORS_SHOWN else ""
+            raise DataError(f"{rows} be imported, so nothing was; --skip-bad imports the others\n{shown}{more}")
+
 
 def trial_column(name: str, space: Space) -> str:
     """The column of a fact about the trial; renamed where a parameter has the same name."""
@@ -98,14 +106,13 @@ def read_results(path: Path, space: Space, *, value: str | None = None) -> OldRe
     table = read_csv(path, space.names)
     header, column = table.header, value if value is not None else trial_column("value", space)
     _check_header(path, header, column, space)
-    constraints = [name for name in header if name.startswith(CONSTRAINT_PREFIX)]
-    used = {*space.names, *constraints, column, *(trial_column(name, space) for name in TRIAL_COLUMNS)}
-    results = OldResults(ignored=[name for name in header if name not in used])
+    used = {*space.names, column, *(trial_column(name, space) for name in TRIAL_COLUMNS)}
+    results = OldResults(ignored=[n for n in header if n not in used and not n.startswith(CONSTRAINT_PREFIX)])
     seen: dict[str, set[str]] = {}  # for each result, the trial numbers that the file gives
     for line, cells in table.rows:
         try:
             record = _record(table, cells, space)
-            old = _old_result(line, record, column, constraints, space)
+            old = _old_result(line, record, column, space)
         except (DataError, ParameterError) as error:
             results.bad.append(f"{path}:{line}: {error}")
             continue
@@ -120,14 +127,6 @@ def read_results(path: Path, space: Space, *, value: str | None = None) -> OldRe
             numbers.add(number)
             results.good.append(old)
     return results
-
-
-def bad_rows_message(bad: Sequence[str]) -> str:
-    """All bad rows as one error."""
-    more = f"\n… and {len(bad) - MAX_ERRORS_SHOWN} more" if len(bad) > MAX_ERRORS_SHOWN else ""
-    rows = "1 row cannot" if len(bad) == 1 else f"{len(bad)} rows cannot"
-    shown = "\n".join(bad[:MAX_ERRORS_SHOWN])
-    return f"{rows} be imported, so nothing was; --skip-bad imports the others\n{shown}{more}"
 
 
 def _check_header(path: Path, header: Sequence[str], column: str, space: Space) -> None:
@@ -151,9 +150,7 @@ def _record(table: CsvTable, cells: list[str], space: Space) -> dict[str, str]:
     return {name: text if name in exact else text.strip() for name, text in table.record(cells).items()}
 
 
-def _old_result(
-    line: int, record: Mapping[str, str], column: str, constraints: Sequence[str], space: Space
-) -> OldResult | None:
+def _old_result(line: int, record: Mapping[str, str], column: str, space: Space) -> OldResult | None:
     """The result of one row; None for a trial without a result."""
     state = record.get(trial_column("state", space), "").lower()
     if state in UNFINISHED_STATES and not record[column]:
@@ -164,7 +161,11 @@ def _old_result(
     params = {name: parse_value(name, space[name], record[name]) for name in space.names}
     if not space.allows(space.encode(params)):
         raise ParameterError(f"breaks the study's constraint {_most_violated(space, params)}")
-    limits = {name.removeprefix(CONSTRAINT_PREFIX): _limit(name, record[name]) for name in constraints if record[name]}
+    limits = {
+        name.removeprefix(CONSTRAINT_PREFIX): parse_limit(name, text)
+        for name, text in record.items()
+        if name.startswith(CONSTRAINT_PREFIX) and text
+    }
     value = None if failed else _value(column, record[column])
     return OldResult(line, params, Outcome(value, limits if value is not None else {}))
 
@@ -192,7 +193,8 @@ def _value(column: str, text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _limit(name: str, text: str) -> float:
+def parse_limit(name: str, text: str) -> float:
+    """The value of a constraint."""
     try:
         number = float(text)
     except ValueError:

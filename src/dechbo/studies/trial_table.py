@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
@@ -34,10 +34,6 @@ class TrialRow:
     constraints: dict[str, float]
     seconds: float | None
     error: str | None  # one line
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self)
 
 
 def trial_rows(trials: Sequence[FrozenTrial], names: Sequence[str]) -> list[TrialRow]:
