@@ -109,13 +109,13 @@ class _Float(_Section):
     def _is_a_range(self) -> _Float:
         low, high, step = self.low, self.high, self.step
         if low >= high:
-            raise wrong(f"expected low < high, got low {low:g} and high {high:g}", "low")
+            raise wrong(f"expected low < high, got low {low!r} and high {high!r}", "low")
         if self.log and low <= 0:
-            raise wrong(f"a log scale needs low > 0, got {low:g}: raise low or leave log out", "low")
+            raise wrong(f"a log scale needs low > 0, got {low!r}: raise low or leave log out", "low")
         if self.log and step not in (None, 1):
             raise wrong("give log or a step, not both", "step")
         if step is not None and not 0 < step <= high - low:
-            raise wrong(f"expected a step above 0 and at most high - low, got {step:g}", "step")
+            raise wrong(f"expected a step above 0 and at most high - low, got {step!r}", "step")
         return self
 
     def build(self) -> Parameter:

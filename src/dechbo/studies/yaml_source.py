@@ -92,6 +92,7 @@ class YamlSource:
     def __init__(self, path: Path, file: str) -> None:
         self._file = file
         self._yaml = YAML(typ="safe", pure=True)
+        self._yaml.composer.warn_double_anchors = False  # they are valid YAML
         self._seen: dict[int, Any] = {}  # by node: an alias gives the same data again
         try:
             self._root = self._compose(path)
@@ -173,7 +174,8 @@ class YamlSource:
             message = context["message"]
         else:
             names = re.findall("'(.*?)'", context.get("expected", context.get("expected_tags", "")))
-            message = _MESSAGES[kind].format(allowed=", ".join(map(repr, names)), **context) + f", got {_shown(node)}"
+            expectation = _MESSAGES.get(kind, detail["msg"]).format(allowed=", ".join(map(repr, names)), **context)
+            message = f"{expectation}, got {_shown(node)}"
             if get_close_matches(str(node.value), names, n=1):
                 message += hint(str(node.value), names)
         return line, f"{path}: {message}" if path else message
