@@ -15,6 +15,7 @@ from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space, inter
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError, NoObservations, OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters
+from dechbo.interactions import Interaction, strongest
 from dechbo.models.options import ModelOptions
 from dechbo.structure.learner import Effort
 from optimizer_cases import Params, best_of, info_of
@@ -196,3 +197,8 @@ def test_a_number_that_is_missing_is_not_a_category(tmp_path: Path) -> None:
     path.write_text("a,b,y\n1,2.5,3\n2,,4\n3,1.5,5\n")
     with pytest.raises(DataError, match=r"column 'b' has numbers, but nothing in rows \[2\]"):
         interactions.from_csv(path)
+
+
+def test_the_strongest_interactions_are_likely_and_of_several_parameters() -> None:
+    weak = [Interaction(("a", "b"), 0.01, 0.3), Interaction(("a", "c"), 0.5, 0.1), Interaction(("b",), 1.0, 0.9)]
+    assert strongest(weak) == [weak[1]]
