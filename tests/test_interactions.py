@@ -168,7 +168,7 @@ def test_from_csv_reads_the_space_off_the_columns(tmp_path: Path) -> None:
     [
         ("a,b,y\n", {}, "no rows"),
         ("a,b,y\n1,2,3\n2,3,1\n", {"target": "z"}, "no column"),
-        ("a,b,y\n1,2,3\n2,3\n", {}, "row 2"),
+        ("a,b,y\n1,2,3\n2,3\n", {}, r"table\.csv:3: expected 3 cells"),
         ("a,b,y\n1,2,3\n2,3,low\n", {}, "number or nothing"),
         ("a,b,y\n1,2,3\n2,3,1\n", {"space": TABLE_SPACE}, "no columns"),
     ],
@@ -195,8 +195,18 @@ def test_bad_tables_are_refused() -> None:
 def test_a_number_that_is_missing_is_not_a_category(tmp_path: Path) -> None:
     path = tmp_path / "gaps.csv"
     path.write_text("a,b,y\n1,2.5,3\n2,,4\n3,1.5,5\n")
-    with pytest.raises(DataError, match=r"column 'b' has numbers, but nothing in rows \[2\]"):
+    with pytest.raises(DataError, match=r"column 'b' has numbers, but nothing in lines \[3\]"):
         interactions.from_csv(path)
+
+
+def test_a_given_space_says_what_the_cells_mean(tmp_path: Path) -> None:
+    space = Space({"version": Categorical(["1", "2"]), "x": Float(0, 1)})
+    path = tmp_path / "texts.csv"
+    path.write_text("version;x;y\n1;0;3\n2;0.5;4\n1;1;5\n")
+    assert interactions.from_csv(path, space=space, effort=QUICK)
+    path.write_text("version;x;y\n3;0;3\n")
+    with pytest.raises(DataError, match=r"texts\.csv:2: version: expected one of 1, 2, got '3'"):
+        interactions.from_csv(path, space=space)
 
 
 def test_the_strongest_interactions_are_likely_and_of_several_parameters() -> None:

@@ -43,7 +43,7 @@ def test_the_certificate_or_why_there_is_none() -> None:
         formatting.certificate(AskInfo("acquisition", 0.0, pairs, gap=0.0, certified=True), 3): "proven best",
         formatting.certificate(AskInfo("acquisition", 0.0, pairs, gap=1e-7, certified=True), 3): "below 0.01%",
         formatting.certificate(AskInfo("constrained", 0.0, pairs), 3): "constraints",
-        formatting.certificate(AskInfo("elsewhere", 0.0, pairs), 3): "restart",
+        formatting.certificate(AskInfo("restart", 0.0, pairs), 3): "restart",
         formatting.certificate(AskInfo("acquisition", 0.0, whole), 3): "one factor holds all",
         formatting.certificate(AskInfo("joint bound", 0.0, pairs), 3): "joint bound",
     }

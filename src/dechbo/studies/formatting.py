@@ -92,7 +92,7 @@ def certificate(info: AskInfo | None, dim: int) -> str:
         if info.gap <= 0:
             return "0: proven best on its grid"
         return f"{'below 0.01%' if info.gap < 1e-4 else f'at most {info.gap:.2%}'} from the best on its grid"
-    if info.source == "elsewhere":
+    if info.source == "restart":
         return "none: a restart, far from the points so far"
     if info.source == "constrained":
         return "none: chosen by models of the constraints too"
