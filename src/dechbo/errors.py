@@ -53,8 +53,8 @@ class StudyError(DechboError, RuntimeError):
     """A study cannot go on: its file changed, its objective is broken, or every evaluation fails."""
 
 
-class Hopeless(StudyError):
-    """A run has ended early: its first evaluations all failed."""
+class AllEvaluationsFailed(StudyError):
+    """A run ended early because all evaluations failed."""
 
 
 def shortened(items: Sequence[object], most: int = 8) -> str:

@@ -13,10 +13,10 @@ from rich.console import Console
 from dechbo.cli import app
 from dechbo.errors import StudyFileError
 from dechbo.studies import starter, summary
-from dechbo.studies.opened import OpenStudy
 from dechbo.studies.outcome import Outcome
 from dechbo.studies.run import StudyRun
 from dechbo.studies.session import Session, Wish
+from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 from study_cases import CommandLine, write_study
 
@@ -28,8 +28,8 @@ def dechbo(capsys, monkeypatch):
     return CommandLine(capsys, monkeypatch)
 
 
-def opened(study) -> OpenStudy:
-    return OpenStudy(StudyFile.read(study), create=False)
+def opened(study) -> StudyStore:
+    return StudyStore(StudyFile.read(study), create=False)
 
 
 # ----------------------------------------------------------------------- optimize
@@ -100,7 +100,7 @@ class Beside:
 
     capacity = 1
 
-    def __init__(self, other: OpenStudy) -> None:
+    def __init__(self, other: StudyStore) -> None:
         self._other, self._numbers = other, []
 
     def submit(self, number, params):
@@ -119,7 +119,7 @@ def test_trials_of_others_are_counted_but_not_as_ours(tmp_path, monkeypatch):
     file = StudyFile.read(write_study(tmp_path, trials=6))
     page = io.StringIO()
     session = Session(StudyRun(file), Wish(file.path, no_picture=True), Console(file=page, width=120))
-    monkeypatch.setattr(session, "_workers", lambda: Beside(OpenStudy(file)))
+    monkeypatch.setattr(session, "_workers", lambda: Beside(StudyStore(file)))
     assert session.run() == 0
     lines = [line.split() for line in page.getvalue().splitlines() if line.startswith("trial ")]
     assert [(line[1], line[4], line[-3:]) for line in lines[:1]] == [("0", "-2", ["2", "of", "6"])]
@@ -130,8 +130,8 @@ def test_trials_of_others_are_counted_but_not_as_ours(tmp_path, monkeypatch):
 
 def test_the_end_reads_the_trials_as_often_whatever_their_number(tmp_path, monkeypatch):
     file, reads = StudyFile.read(write_study(tmp_path)), []
-    study, trials = OpenStudy(file), OpenStudy.trials.fget
-    monkeypatch.setattr(OpenStudy, "trials", property(lambda self: reads.append(0) or trials(self)))
+    study, trials = StudyStore(file), StudyStore.trials.fget
+    monkeypatch.setattr(StudyStore, "trials", property(lambda self: reads.append(0) or trials(self)))
     counts = []
     for value in range(0, -4, -1):  # the best comes last
         study.add({"lr": 0.1, "layers": 2, "act": "relu"}, Outcome(float(value)))
@@ -311,13 +311,14 @@ def test_tell_refuses_what_makes_no_sense(tmp_path, dechbo):
 
 def test_a_trial_of_a_running_process_is_not_told_by_hand(tmp_path, dechbo):
     from dechbo.integrations.optuna import OWNER, this_process
+    from dechbo.integrations.optuna.adapter import storage_of, trial_id
 
     study = write_study(tmp_path, None)
     dechbo("ask", study)
     its = opened(study)
-    its.study._storage.set_trial_system_attr(its.trials[0]._trial_id, OWNER, this_process())
+    storage_of(its.study).set_trial_system_attr(trial_id(its.trials[0]), OWNER, this_process())
     assert "is evaluated by a process" in dechbo("tell", study, 0, 1).err
-    its.study._storage.set_trial_system_attr(its.trials[0]._trial_id, OWNER, "")  # nobody's any more
+    storage_of(its.study).set_trial_system_attr(trial_id(its.trials[0]), OWNER, "")  # nobody's any more
     assert json.loads(dechbo("trials", study, "--json").out)[0]["state"] == "asked"
     assert dechbo("tell", study, 0, 1).code == 0
 

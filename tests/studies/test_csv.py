@@ -10,8 +10,8 @@ import pytest
 from dechbo.errors import DataError
 from dechbo.space import Categorical, Float, Int, Space
 from dechbo.studies.csvfiles import read_results, to_csv
-from dechbo.studies.opened import OpenStudy
 from dechbo.studies.rows import Row
+from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 from study_cases import CommandLine, write_study
 
@@ -30,7 +30,7 @@ def written(folder, text: str):
 
 
 def trials_of(study):
-    return OpenStudy(StudyFile.read(study), create=False).trials
+    return StudyStore(StudyFile.read(study), create=False).trials
 
 
 # ------------------------------------------------------------------------- export
@@ -243,7 +243,7 @@ def test_a_repeated_row_is_data_if_its_number_says_so(tmp_path, dechbo):
 def test_a_trial_that_failed_before_it_had_parameters_is_passed_over(tmp_path, dechbo):
     study = write_study(tmp_path, trials=1)
     assert dechbo("ask", study).code == 0
-    OpenStudy(StudyFile.read(study)).study.enqueue_trial({"lr": 7.0, "layers": 2, "act": "relu"})
+    StudyStore(StudyFile.read(study)).study.enqueue_trial({"lr": 7.0, "layers": 2, "act": "relu"})
     assert dechbo("optimize", study, "--no-picture", "--keep-going").code == 1
     assert dechbo("export", study, "--csv", tmp_path / "all.csv").code == 0
     done = dechbo("import", study, tmp_path / "all.csv")

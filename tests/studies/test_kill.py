@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dechbo.integrations.optuna import STALE
 from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
 
 STUDY = """\
@@ -43,7 +44,7 @@ def run(lr, layers, act, drop):
 RUN = """\
 import os, signal, sys
 from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
-from dechbo.studies.database import Database
+from dechbo.integrations.optuna.adapter import Database
 
 left = int(sys.argv[1])
 
@@ -59,7 +60,7 @@ def deadly(method, after):
         return result
     return counted
 
-WRITES = ("set_trial_user_attr", "set_trial_system_attr", "set_trial_state_values", "_create_new_trial")
+WRITES = ("set_trial_user_attr", "set_trial_system_attr", "set_trial_state_values", "_create_new_trial", "fail_stale")
 if left:
     for name in WRITES:
         setattr(Database, name, deadly(getattr(Database, name), after=sys.argv[2] == "after"))
@@ -124,15 +125,15 @@ def killed_at_event(folder: Path, kind: str, count: int, delay: float) -> None:
 
 
 def results(folder: Path) -> list[tuple[dict[str, Any], float | None, dict[str, float]]]:
-    """The evaluations in order: parameters, value and constraints; trials that died are none."""
+    """The evaluations in order: parameters, value and constraints; without stale trials."""
     run = StudyRun(StudyFile.read(folder / "study.yaml"), create=False)
-    kept = [t for t in run.trials if t.state.is_finished() and "dechbo:died" not in t.system_attrs]
-    return [(dict(sorted(t.params.items())), t.value if t.values else None, t.constraints) for t in kept]
+    evaluated = [t for t in run.trials if t.state.is_finished() and STALE not in t.system_attrs]
+    return [(dict(sorted(t.params.items())), t.value if t.values else None, t.constraints) for t in evaluated]
 
 
 def deaths(folder: Path) -> int:
     run = StudyRun(StudyFile.read(folder / "study.yaml"), create=False)
-    return sum("dechbo:died" in trial.system_attrs for trial in run.trials)
+    return sum(STALE in trial.system_attrs for trial in run.trials)
 
 
 def test_a_study_killed_five_times_ends_like_one_never_killed(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_study_killed_five_times_ends_like_one_never_killed(tmp_path: Path) ->
     counts = []
     for kill in (
         lambda: killed_at_event(broken, "started", 3, 0.02),  # while evaluating
-        lambda: killed_at_write(broken, 5, "before"),  # it recovers the dead trial with the first four
+        lambda: killed_at_write(broken, 4, "before"),  # the first three retry the stale trial
         lambda: killed_at_write(broken, 8, "after"),  # while telling
         lambda: killed_at_event(broken, "asking", 3, 0.03),  # while asking
         lambda: killed_at_write(broken, 14, "before"),
@@ -191,7 +192,7 @@ class Recorded(StudyRun):
         super().__init__(file)
         self.records: list[dict[str, Any]] = []
 
-    def _next(self, *args: Any, **kwargs: Any) -> Any:
+    def _next_trial(self, *args: Any, **kwargs: Any) -> Any:
         before = [
             {
                 "state": trial.state.name,
@@ -201,7 +202,7 @@ class Recorded(StudyRun):
             }
             for trial in self.trials
         ]
-        found = super()._next(*args, **kwargs)
+        found = super()._next_trial(*args, **kwargs)
         assert found is not None
         self.records.append({"before": before, "params": dict(found[0].params)})
         return found

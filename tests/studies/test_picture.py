@@ -7,9 +7,9 @@ import pytest
 
 from dechbo.space import Categorical, Float, Int, Space
 from dechbo.studies.curves import MOST_CURVES, MOST_PARAMETERS, curves_of
-from dechbo.studies.opened import OpenStudy
 from dechbo.studies.outcome import Outcome
 from dechbo.studies.picture import draw
+from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 
 MIXED = """
@@ -20,10 +20,10 @@ MIXED = """
 """
 
 
-def study(folder, parameters: str, outcomes: list[Outcome], *, more: str = "direction: minimize") -> OpenStudy:
+def study(folder, parameters: str, outcomes: list[Outcome], *, more: str = "direction: minimize") -> StudyStore:
     path = folder / "s.yaml"
     path.write_text(f"name: s\n{more}\nparameters:\n{parameters}", encoding="utf-8")
-    opened = OpenStudy(StudyFile.read(path))
+    opened = StudyStore(StudyFile.read(path))
     rng = np.random.default_rng(0)
     for outcome in outcomes:
         space = opened.file.space

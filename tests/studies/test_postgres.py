@@ -23,8 +23,9 @@ import pytest
 
 from dechbo import make_storage
 from dechbo.errors import StorageError
+from dechbo.integrations.optuna import STALE
 from dechbo.studies import StudyFile, StudyRun
-from dechbo.studies.storage import checked
+from dechbo.studies.storage import checked_url
 
 pytestmark = pytest.mark.system
 
@@ -203,7 +204,7 @@ def test_eight_processes_and_two_that_die_in_the_middle_of_a_trial(tmp_path: Pat
     run = StudyRun(StudyFile.read(tmp_path / "study.yaml"), create=False)
     trials = run.trials
     complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
-    dead = [trial for trial in trials if "dechbo:died" in trial.system_attrs]
+    dead = [trial for trial in trials if STALE in trial.system_attrs]
     assert run.finished == len(complete) == 40
     assert [trial.number for trial in trials] == list(range(len(trials)))
     assert len({tuple(sorted(trial.params.items())) for trial in complete}) == 40  # all distinct
@@ -232,8 +233,8 @@ def test_optuna_works_on_the_same_storage(database: str) -> None:
 
 
 def test_the_driver_is_psycopg_3() -> None:
-    assert checked("postgresql://h/x").drivername == "postgresql+psycopg"
-    assert checked("postgresql+psycopg://h/x").drivername == "postgresql+psycopg"
+    assert checked_url("postgresql://h/x").drivername == "postgresql+psycopg"
+    assert checked_url("postgresql+psycopg://h/x").drivername == "postgresql+psycopg"
 
 
 def test_a_wrong_password_is_not_shown(server: Server) -> None:

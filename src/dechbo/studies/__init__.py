@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dechbo.studies.objective import CommandObjective, Objective, Outcome, PythonObjective
     from dechbo.studies.run import Event, StudyRun
-    from dechbo.studies.storage import make_storage, shown
+    from dechbo.studies.storage import make_storage, redacted_url
     from dechbo.studies.studyfile import StudyFile
     from dechbo.studies.workers import ProcessWorkers, Workers
 
@@ -24,7 +24,7 @@ _HOMES = {
     "StudyRun": "run",
     "Workers": "workers",
     "make_storage": "storage",
-    "shown": "storage",
+    "redacted_url": "storage",
 }
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
     "StudyRun",
     "Workers",
     "make_storage",
-    "shown",
+    "redacted_url",
 ]
 
 

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dechbo.studies.opened import OpenStudy
+    from dechbo.studies.store import StudyStore
 
 Study = Annotated[Path, typer.Argument(help="The study file, YAML.", metavar="STUDY.YAML", show_default=False)]
 Storage = Annotated[
@@ -186,12 +186,12 @@ def import_(
     Example: dechbo import study.yaml old.csv --value loss
     """
     from dechbo.studies.laboratory import old_results, take_over
-    from dechbo.studies.opened import OpenStudy
+    from dechbo.studies.store import StudyStore
     from dechbo.studies.studyfile import StudyFile
 
     file = StudyFile.read(study)
     old = old_results(results, file.space, value=value, skip_bad=skip_bad)  # first: a bad file creates no study
-    for line in take_over(OpenStudy(file, storage=storage), old):
+    for line in take_over(StudyStore(file, storage=storage), old):
         typer.echo(line)
 
 
@@ -272,11 +272,11 @@ def register(app: typer.Typer) -> None:
     app.command("tell", context_settings={"ignore_unknown_options": True})(tell)
 
 
-def _open(study: Path, storage: str | None, *, create: bool = False, readonly: bool = False) -> OpenStudy:
-    from dechbo.studies.opened import OpenStudy
+def _open(study: Path, storage: str | None, *, create: bool = False, readonly: bool = False) -> StudyStore:
+    from dechbo.studies.store import StudyStore
     from dechbo.studies.studyfile import StudyFile
 
-    return OpenStudy(StudyFile.read(study), storage=storage, create=create, readonly=readonly)
+    return StudyStore(StudyFile.read(study), storage=storage, create=create, readonly=readonly)
 
 
 def _console() -> Console:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from dechbo.errors import DataError, OptionError, ParameterError, SpaceExhausted, StudyError
 from dechbo.integrations.optuna import OWNER
-from dechbo.integrations.optuna.trials import constraints_of
+from dechbo.integrations.optuna.trials import constraints_of, evaluated
 from dechbo.space import Space
 from dechbo.studies import words
 from dechbo.studies.csvfiles import OldResults, complaint, native, read_results, result_key
-from dechbo.studies.opened import OpenStudy
 from dechbo.studies.outcome import Outcome
-from dechbo.studies.rows import evaluated
-from dechbo.studies.storage import shown
+from dechbo.studies.storage import redacted_url
+from dechbo.studies.store import StudyStore
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -33,7 +32,7 @@ def old_results(path: Path, space: Space, *, value: str | None, skip_bad: bool) 
     return results
 
 
-def take_over(study: OpenStudy, results: OldResults) -> Iterator[str]:
+def take_over(study: StudyStore, results: OldResults) -> Iterator[str]:
     """Add the results that are not there yet; what was done, line by line."""
     there = Counter(
         result_key(trial.params, trial.value if trial.state.name == "COMPLETE" else None, _limits(trial))
@@ -47,7 +46,7 @@ def take_over(study: OpenStudy, results: OldResults) -> Iterator[str]:
             new.append(old)
     for old in new:
         study.add(old.params, old.outcome)
-    yield f"{words.count(len(new), 'result')} imported into study {study.file.name!r} ({shown(study.url)})"
+    yield f"{words.count(len(new), 'result')} imported into study {study.file.name!r} ({redacted_url(study.url)})"
     if len(new) < len(results.good):
         yield f"{words.count(len(results.good) - len(new), 'row')} passed over: there already"
     if results.repeated:
@@ -62,10 +61,10 @@ def take_over(study: OpenStudy, results: OldResults) -> Iterator[str]:
 
 
 def _limits(trial: FrozenTrial) -> dict[str, float]:
-    return constraints_of(trial.system_attrs) if trial.state.name == "COMPLETE" else {}
+    return constraints_of(trial) if trial.state.name == "COMPLETE" else {}
 
 
-def fixed_of(study: OpenStudy, given: Sequence[str]) -> dict[str, Any] | None:
+def fixed_of(study: StudyStore, given: Sequence[str]) -> dict[str, Any] | None:
     """NAME=VALUE texts as parameters; None if there are none."""
     fixed: dict[str, Any] = {}
     for text in given:
@@ -77,7 +76,7 @@ def fixed_of(study: OpenStudy, given: Sequence[str]) -> dict[str, Any] | None:
     return fixed or None
 
 
-def ask_for(study: OpenStudy, n: int, fixed: Mapping[str, Any] | None) -> list[FrozenTrial]:
+def ask_for(study: StudyStore, n: int, fixed: Mapping[str, Any] | None) -> list[FrozenTrial]:
     """At most ``n`` experiments to make: fewer if no more are left, and an error if none is."""
     asked: list[FrozenTrial] = []
     try:
@@ -91,7 +90,7 @@ def ask_for(study: OpenStudy, n: int, fixed: Mapping[str, Any] | None) -> list[F
 
 
 def show_asked(
-    study: OpenStudy, asked: Sequence[FrozenTrial], path: Path, storage: str | None, console: Console
+    study: StudyStore, asked: Sequence[FrozenTrial], path: Path, storage: str | None, console: Console
 ) -> None:
     """The experiments to make, and how to tell what they gave."""
     from rich.table import Table
@@ -103,7 +102,7 @@ def show_asked(
     for name in study.file.space.names:
         table.add_row(name, *(words.setting(trial.params[name]) for trial in asked))
     console.print(table)
-    where = [] if storage is None else ["--storage", shown(storage)]
+    where = [] if storage is None else ["--storage", redacted_url(storage)]
     command = shlex.join(["dechbo", "tell", str(path), str(asked[0].number)])
     more = f" {shlex.join(where)}" if where else ""
     console.print(
@@ -114,7 +113,7 @@ def show_asked(
     )
 
 
-def told(study: OpenStudy, number: int, value: float | None, constraints: Sequence[str], *, failed: bool) -> str:
+def told(study: StudyStore, number: int, value: float | None, constraints: Sequence[str], *, failed: bool) -> str:
     """Tell an outcome; what is known now."""
     if failed == (value is not None):
         raise OptionError("tell a VALUE, or --failed if the experiment gave none")

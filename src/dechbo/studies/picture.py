@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.errors import DechboError
+from dechbo.integrations.optuna.trials import evaluated, is_feasible
 from dechbo.interactions import Interaction
 from dechbo.studies import words
 from dechbo.studies.curves import Curve, curves_of
-from dechbo.studies.opened import OpenStudy
-from dechbo.studies.rows import evaluated, feasible
+from dechbo.studies.store import StudyStore
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,14 +44,14 @@ STYLE: Any = {
 }
 
 
-def draw(study: OpenStudy) -> bytes:
+def draw(study: StudyStore) -> bytes:
     """The picture as PNG; ImportError without matplotlib."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     trials = evaluated(study.trials)
-    values = [trial.value if feasible(trial) else None for trial in trials]
+    values = [trial.value if is_feasible(trial) else None for trial in trials]
     curves, found = _learned(study)
     rows = math.ceil(len(curves) / 4)
     with matplotlib.rc_context(STYLE):
@@ -70,7 +70,7 @@ def draw(study: OpenStudy) -> bytes:
     return page.getvalue()
 
 
-def _learned(study: OpenStudy) -> tuple[list[Curve], list[Interaction]]:
+def _learned(study: StudyStore) -> tuple[list[Curve], list[Interaction]]:
     """What the model knows; nothing where there is no model yet."""
     best = study.best
     if best is None:

@@ -9,9 +9,16 @@ from typing import Any
 from optuna.trial import FrozenTrial, TrialState
 
 from dechbo.integrations.optuna import OWNER
-from dechbo.integrations.optuna.trials import constraints_of, died, retried_numbers
+from dechbo.integrations.optuna.trials import (
+    best_trial,
+    constraints_of,
+    evaluated,
+    is_feasible,
+    is_stale,
+    retried_numbers,
+)
 from dechbo.studies import words
-from dechbo.studies.opened import IMPORTED
+from dechbo.studies.store import IMPORTED
 
 NAMES = {
     TrialState.COMPLETE: "complete",
@@ -60,12 +67,10 @@ def standing(trials: Sequence[FrozenTrial], direction: str) -> Standing:
     """What the trials of a study amount to."""
     results = evaluated(trials)
     own = [trial for trial in results if IMPORTED not in trial.system_attrs]
-    values = [trial.value if feasible(trial) else None for trial in results]
-    sign = -1.0 if direction == "maximize" else 1.0
-    good = [(trial.number, value) for trial, value in zip(results, values, strict=True) if value is not None]
-    best = min(good, key=lambda found: sign * found[1], default=None)
+    values = tuple(trial.value if is_feasible(trial) else None for trial in results)
+    best = best_trial(results, direction)
     failed = sum(trial.state == TrialState.FAIL for trial in own)
-    return Standing(len(own), failed, best, tuple(values))
+    return Standing(len(own), failed, None if best is None else (best.number, float(best.value or 0.0)), values)
 
 
 def _row(trial: FrozenTrial, names: Sequence[str], retried: set[int]) -> Row:
@@ -75,16 +80,16 @@ def _row(trial: FrozenTrial, names: Sequence[str], retried: set[int]) -> Row:
         number=trial.number,
         state=_state(trial, retried),
         value=trial.value if complete else None,
-        feasible=feasible(trial) if complete else None,
+        feasible=is_feasible(trial) if complete else None,
         params={name: trial.params[name] for name in names if name in trial.params},
-        constraints=constraints_of(trial.system_attrs),
+        constraints=constraints_of(trial),
         seconds=_seconds(trial),
         error=None if error is None else words.essence(str(error)),
     )
 
 
 def _state(trial: FrozenTrial, retried: set[int]) -> str:
-    if died(trial, retried):
+    if is_stale(trial, retried):
         return "died"
     if IMPORTED in trial.system_attrs and trial.state == TrialState.COMPLETE:
         return "imported"
@@ -96,14 +101,3 @@ def _state(trial: FrozenTrial, retried: set[int]) -> str:
 def _seconds(trial: FrozenTrial) -> float | None:
     told = trial.user_attrs.get("seconds")
     return float(told) if isinstance(told, (int, float)) and told > 0 else None
-
-
-def feasible(trial: FrozenTrial) -> bool:
-    """Whether a trial gave a value that keeps all constraints."""
-    return trial.state == TrialState.COMPLETE and all(c <= 0 for c in constraints_of(trial.system_attrs).values())
-
-
-def evaluated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """The finished trials, old results among them, without those that died with their process."""
-    retried = retried_numbers(trials)
-    return [trial for trial in trials if trial.state.is_finished() and not died(trial, retried)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dechbo.errors import Hopeless, StudyError
+from dechbo.errors import AllEvaluationsFailed, StudyError
 from dechbo.studies import summary, words
 from dechbo.studies.display import Board, finishing
 from dechbo.studies.rows import Standing, standing
@@ -44,13 +44,13 @@ class Wish:
 
     def command(self, *, trials: int | None = None) -> str:
         """The command that goes on with this study, without any secret."""
-        from dechbo.studies.storage import shown
+        from dechbo.studies.storage import redacted_url
 
         wanted = self.trials if trials is None else trials
         parts = ["dechbo", "optimize", str(self.study)]
         parts += ["--trials", str(wanted)] if wanted is not None else []
         parts += ["--workers", str(self.workers)] if self.workers is not None else []
-        parts += ["--storage", shown(self.storage)] if self.storage is not None else []
+        parts += ["--storage", redacted_url(self.storage)] if self.storage is not None else []
         parts += ["--seed", str(self.seed)] if self.seed is not None else []
         parts += ["--ray", self.ray] if self.ray is not None else []
         parts += ["--keep-going"] if self.keep_going else []
@@ -58,9 +58,9 @@ class Wish:
 
     def other(self, command: str, *more: str) -> str:
         """Another command on the same study."""
-        from dechbo.studies.storage import shown
+        from dechbo.studies.storage import redacted_url
 
-        where = [] if self.storage is None else ["--storage", shown(self.storage)]
+        where = [] if self.storage is None else ["--storage", redacted_url(self.storage)]
         return shlex.join(["dechbo", command, str(self.study), *more, *where])
 
 
@@ -130,7 +130,7 @@ class Session:
     def run(self) -> int:
         """Evaluate until the end, say what came out; the exit code."""
         began, stop = time.monotonic(), Stop(self._interrupted)
-        failure: Hopeless | None = None
+        failure: AllEvaluationsFailed | None = None
         self._begin()
         with stop.listening():
             try:
@@ -148,7 +148,7 @@ class Session:
                     workers.close(kill=True)
             except KeyboardInterrupt:
                 pass
-            except Hopeless as error:
+            except AllEvaluationsFailed as error:
                 failure = error
         return self._end(time.monotonic() - began, stop.code, failure)
 
@@ -216,7 +216,7 @@ class Session:
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def _end(self, seconds: float, code: int | None, failure: Hopeless | None) -> int:
+    def _end(self, seconds: float, code: int | None, failure: AllEvaluationsFailed | None) -> int:
         made, finished = self._made, self._run.finished
         done = finished >= self._run.target
         if failure is not None:

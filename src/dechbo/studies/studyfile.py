@@ -13,7 +13,7 @@ from typing import Any
 from dechbo.errors import DechboError, SpaceError, StorageError, StudyError
 from dechbo.space import Categorical, Float, Int, Parameter, Space
 from dechbo.studies.objective import CommandObjective, PythonObjective
-from dechbo.studies.storage import absolute, file_url, shown
+from dechbo.studies.storage import absolute_url, file_url, redacted_url
 from dechbo.studies.template import ALL
 from dechbo.studies.yamlnodes import Field, hint, read
 
@@ -229,9 +229,9 @@ def _storage(given: Field | None, folder: Path, name: str) -> str:
     if given is None:
         return file_url(folder / f"{name}.db")
     try:
-        return absolute(given.text(), folder)
+        return absolute_url(given.text(), folder)
     except StorageError as error:
-        raise given.error(f"{error} (got {shown(given.text())})") from None
+        raise given.error(f"{error} (got {redacted_url(given.text())})") from None
 
 
 def _options(given: Field) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dechbo.errors import DechboError
+from dechbo.integrations.optuna.trials import evaluated, is_feasible
 from dechbo.interactions import Interaction
 from dechbo.studies import words
-from dechbo.studies.opened import OpenStudy
-from dechbo.studies.rows import Row, evaluated, feasible, rows_of
-from dechbo.studies.storage import shown
+from dechbo.studies.rows import Row, rows_of
+from dechbo.studies.storage import redacted_url
+from dechbo.studies.store import StudyStore
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 NO_MATPLOTLIB = "no picture: it needs matplotlib; `pip install matplotlib`, then the same command draws it"
 
 
-def ending(study: OpenStudy, wish: Wish, console: Console, *, next_target: int | None, brief: bool = False) -> None:
+def ending(study: StudyStore, wish: Wish, console: Console, *, next_target: int | None, brief: bool = False) -> None:
     """The end of ``dechbo optimize``: what was found, where it is, how to go on."""
     found = study.best
     best = None if found is None else rows_of([found], study.file.space.names)[0]
@@ -38,14 +39,14 @@ def ending(study: OpenStudy, wish: Wish, console: Console, *, next_target: int |
         _interactions(study, console)
         if not wish.no_picture:
             _picture(study, wish, console)
-    _print(console, f"\nstored in  {shown(study.url)}")
+    _print(console, f"\nstored in  {redacted_url(study.url)}")
     log = getattr(study.file.objective, "log", None)
     if isinstance(log, Path) and log.exists() and log.stat().st_size:
         _print(console, f"output in  {_near(log)}")
     _next(wish, console, next_target, best is not None)
 
 
-def best_table(study: OpenStudy, best: Row, console: Console, *, copy: bool = True) -> None:
+def best_table(study: StudyStore, best: Row, console: Console, *, copy: bool = True) -> None:
     """The best trial as a table, and its parameters to copy."""
     from rich.table import Table
 
@@ -71,7 +72,7 @@ def interaction_lines(found: Sequence[Interaction], dim: int) -> list[str]:
     return lines or ["no interaction found: each parameter acts on its own, as far as these trials show"]
 
 
-def given_factors(study: OpenStudy) -> str | None:
+def given_factors(study: StudyStore) -> str | None:
     """Why this study learns no interactions; None if it does."""
     if study.file.factors is not None:
         factors = ", ".join(words.together(scope) for scope in study.file.factors)
@@ -112,15 +113,15 @@ def _text(text: str) -> Any:
     return Text(text, overflow="ellipsis")
 
 
-def _course(study: OpenStudy, console: Console) -> None:
-    values = [trial.value if feasible(trial) else None for trial in evaluated(study.trials)]
+def _course(study: StudyStore, console: Console) -> None:
+    values = [trial.value if is_feasible(trial) else None for trial in evaluated(study.trials)]
     course = words.bests(values, study.file.direction)
     if len(course) > 1:
         line = words.sparkline(course, min(60, console.width - 40))
         _print(console, f"\nbest so far  {words.number(course[0])} {line} {words.number(course[-1])}")
 
 
-def _interactions(study: OpenStudy, console: Console) -> None:
+def _interactions(study: StudyStore, console: Console) -> None:
     given = given_factors(study)
     _print(console, "\nwhat acts together", style="bold")
     if given is not None:
@@ -138,7 +139,7 @@ def _interactions(study: OpenStudy, console: Console) -> None:
         _print(console, f"  and {len(lines) - 5} more", style="dim")
 
 
-def _picture(study: OpenStudy, wish: Wish, console: Console) -> None:
+def _picture(study: StudyStore, wish: Wish, console: Console) -> None:
     from dechbo.studies.picture import draw
 
     path = wish.picture or study.file.path.with_name(f"{study.file.name}.png")

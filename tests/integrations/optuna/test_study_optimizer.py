@@ -27,12 +27,12 @@ def heard() -> Any:
 @pytest.mark.parametrize("seed", range(2))
 def test_the_same_finished_and_pending_trials_give_the_same_suggestion(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kept = sampler(search_space=MIXED)
-    study = optuna.create_study(sampler=kept)
+    lasting = sampler(search_space=MIXED)
+    study = optuna.create_study(sampler=lasting)
     running: list[optuna.Trial] = []
     for step in range(14):
         fixed = {"c": None} if rng.random() < 0.2 else None
-        suggestion = kept.suggest(study, fixed=fixed)
+        suggestion = lasting.suggest(study, fixed=fixed)
         if step % 5 == 2 or fixed:
             assert sampler(search_space=MIXED).suggest(study, fixed=fixed) == suggestion
         running.append(study.ask(MIXED))
@@ -44,7 +44,7 @@ def test_the_same_finished_and_pending_trials_give_the_same_suggestion(seed: int
             else:
                 study.tell(done, mixed(done.params))
     shuffled = {name: MIXED[name] for name in reversed(MIXED)}
-    assert sampler(search_space=shuffled).suggest(study) == kept.suggest(study)
+    assert sampler(search_space=shuffled).suggest(study) == lasting.suggest(study)
 
 
 @pytest.mark.system

@@ -11,9 +11,16 @@ import pytest
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from dechbo.integrations.optuna import DIED, OWNER, this_process
+from dechbo.integrations.optuna import OWNER, STALE, this_process
 from dechbo.integrations.optuna.spaces import Translation
-from dechbo.integrations.optuna.trials import INDEX, Reader, TrialHistory, constraints_of, free_index, retried_numbers
+from dechbo.integrations.optuna.trials import (
+    INDEX,
+    HistoryReader,
+    TrialHistory,
+    constraints_of,
+    free_index,
+    retried_numbers,
+)
 
 SPACE: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1), "c": CategoricalDistribution(["a", "b"])}
 GONE = this_process().replace('"started": ', '"started": 9')
@@ -37,7 +44,7 @@ def trial(
 
 
 def read(*trials: FrozenTrial, own: int | None = None, maximize: bool = False) -> TrialHistory:
-    return Reader(Translation.of(SPACE)).history(trials, maximize=maximize, own=own)
+    return HistoryReader(Translation.of(SPACE)).history(trials, maximize=maximize, own=own)
 
 
 def values(history: TrialHistory) -> list[float | None]:
@@ -70,7 +77,7 @@ def test_a_pruned_trial_is_no_better_than_the_median_of_the_complete_ones_before
 
 
 def test_trials_that_died_are_no_evaluations() -> None:
-    died = trial(0, FAIL, attrs={DIED: True})
+    died = trial(0, FAIL, attrs={STALE: True})
     stale, retry = trial(1, FAIL), trial(2, COMPLETE, 1.0, attrs={"retry_history": [1]})
     replaced, instead = trial(3, FAIL), trial(4, COMPLETE, 2.0, attrs={INDEX: 3})
     running = trial(5, RUNNING, attrs={OWNER: GONE})
@@ -98,8 +105,8 @@ def test_trials_that_are_being_asked_for_are_known_if_somebody_runs_them() -> No
     nobody = trial(1, RUNNING, x=None)
     outside = trial(2, RUNNING, x=None, attrs={**mine, "fixed_params": {"x": 25}})
     later = trial(9, RUNNING, x=None, attrs=mine)
-    assert read(known, nobody, outside, later, own=9).asking == [(0, {"x": 0.25})]
-    assert read(known, nobody, outside, later).asking == [(0, {"x": 0.25}), (9, {})]
+    assert read(known, nobody, outside, later, own=9).incomplete == [(0, {"x": 0.25})]
+    assert read(known, nobody, outside, later).incomplete == [(0, {"x": 0.25}), (9, {})]
 
 
 def test_trials_of_another_space_are_left_out() -> None:
@@ -111,7 +118,7 @@ def test_trials_of_another_space_are_left_out() -> None:
 
 
 def test_what_was_read_once_is_read_anew_when_it_changed() -> None:
-    reader = Reader(Translation.of(SPACE))
+    reader = HistoryReader(Translation.of(SPACE))
     first = reader.history([trial(0, COMPLETE, 1.0, x=0.25)], maximize=False)
     again = reader.history([trial(0, COMPLETE, 1.0, x=0.25)], maximize=False)
     other = reader.history([trial(0, COMPLETE, 1.0, x=0.75)], maximize=False)
@@ -121,8 +128,8 @@ def test_what_was_read_once_is_read_anew_when_it_changed() -> None:
 
 def test_constraints_in_both_formats() -> None:
     attrs = {"constraints": [1, -2.5], "constraints:memory": 0.5, "constraints:odd": None, "other": 3}
-    assert constraints_of(attrs) == {"0": 1.0, "1": -2.5, "memory": 0.5}
-    assert constraints_of({"constraints": None}) == {}
+    assert constraints_of(trial(0, COMPLETE, 1.0, attrs=attrs)) == {"0": 1.0, "1": -2.5, "memory": 0.5}
+    assert constraints_of(trial(0, COMPLETE, 1.0, attrs={"constraints": None})) == {}
     evaluation = read(trial(0, COMPLETE, 1.0, attrs=attrs)).evaluations[0]
     assert evaluation.constraints == {"0": 1.0, "1": -2.5, "memory": 0.5}
     assert not evaluation.feasible

@@ -115,7 +115,7 @@ def test_info_of_the_last_ask() -> None:
         ({"nonsense": 1}, TypeError, "nonsense"),
         ({"warn_independent_sampling": "no"}, OptionError, "warn_independent"),
         ({"graph": "tree"}, OptionError, "random"),
-        ({"graph": 3}, OptionError, "groups"),
+        ({"graph": 3}, OptionError, "scopes of names"),
         ({"graph": [(1, 2)]}, OptionError, "names such as"),
         ({"graph": [("x", "z")], "search_space": MIXED}, OptionError, "'z'"),
         ({"graph": FactorGraph.singletons(2)}, OptionError, "search_space"),

@@ -80,11 +80,11 @@ def test_decoded_values_are_contained_in_their_distribution(data: st.DataObject)
         np.array(data.draw(st.lists(st.floats(0, 1), min_size=4, max_size=4)))[: translation.space.dim]
     )
     ours = translation.space.decode(point)
-    theirs = translation.theirs(ours)
+    theirs = translation.to_optuna(ours)
     for name, value in theirs.items():
         assert distributions[name]._contains(distributions[name].to_internal_repr(value))
         assert type(value) in (int, float, str, bool, type(None))
-    assert translation.ours(theirs) == ours
+    assert translation.from_optuna(theirs) == ours
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_decoded_values_are_contained_in_their_distribution(data: st.DataObject)
 )
 def test_values_outside_are_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(ParameterError, match=name):
-        Translation.of(MIXED).ours({name: value})
+        Translation.of(MIXED).from_optuna({name: value})
 
 
 def test_choices_that_json_cannot_hold_stand_by_their_index() -> None:
     translation = Translation.of({"c": CategoricalDistribution(["a", math.nan, math.inf])})
     assert translation.space == Space({"c": Categorical([0, 1, 2])})
-    assert translation.ours({"c": float("nan")}) == {"c": 1}
-    assert translation.theirs({"c": 2}) == {"c": math.inf}
+    assert translation.from_optuna({"c": float("nan")}) == {"c": 1}
+    assert translation.to_optuna({"c": 2}) == {"c": math.inf}
 
 
 def test_linear_constraints_come_along_with_constants_put_in() -> None:

@@ -13,7 +13,8 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from dechbo.integrations.optuna import DIED, OWNER, DecHBOSampler, recover, retry_stale, this_process, trials
+from dechbo.integrations.optuna import OWNER, STALE, DecHBOSampler, recover, retry_stale, this_process, trials
+from dechbo.integrations.optuna.adapter import storage_of, study_id, trial_id
 from dechbo.integrations.optuna.trials import INDEX
 
 GONE = this_process().replace('"started": ', '"started": 9')
@@ -28,7 +29,7 @@ from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-trials.MOMENT = 0.0  # a fork is back sooner than a process that has to begin
+trials.OWNER_DELAY_SECONDS = 0.0  # a fork is back sooner than a process that has to begin
 folder, kills, target = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 quick = dict(effort=Effort(steps=20), granularity=Granularity(work=1e4, polish_steps=2), n_startup_trials=4)
 
@@ -157,11 +158,11 @@ def study_with(**more: Any) -> optuna.Study:
 
 def die(study: optuna.Study, trial: optuna.Trial, owner: str = GONE) -> None:
     """The trial's process is gone."""
-    study._storage.set_trial_system_attr(trial._trial_id, OWNER, owner)
+    storage_of(study).set_trial_system_attr(trial_id(trial), OWNER, owner)
 
 
 def test_what_died_is_failed_and_queued_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "MOMENT", 0.0)
+    monkeypatch.setattr(trials, "OWNER_DELAY_SECONDS", 0.0)
     study = study_with()
     trial = study.ask(SPACE)
     trial.set_user_attr("note", "kept")
@@ -170,7 +171,7 @@ def test_what_died_is_failed_and_queued_again(monkeypatch: pytest.MonkeyPatch) -
     assert recover(study) == [1]
     assert recover(study) == []
     first, second, retry = study.trials[1:]
-    assert (first.state, first.system_attrs[DIED]) == (TrialState.FAIL, True)
+    assert (first.state, first.system_attrs[STALE]) == (TrialState.FAIL, True)
     assert second.number == alive.number
     assert second.state == TrialState.RUNNING
     assert (retry.state, retry.params, retry.user_attrs) == (TrialState.WAITING, trial.params, {"note": "kept"})
@@ -227,7 +228,7 @@ def test_trials_of_others_are_left_alone_unless_nobody_else_is_there() -> None:
     study = study_with()
     for owner in ('{"host": "elsewhere", "pid": 1}', "nonsense"):
         die(study, study.ask(SPACE), owner)
-    study._storage.create_new_trial(study._study_id)
+    storage_of(study).create_new_trial(study_id(study))
     assert recover(study) == []
     assert recover(study, nobody_else=True) == [1, 2, 3]
     assert [trial.state for trial in study.trials[4:]] == [TrialState.WAITING] * 2
@@ -254,7 +255,7 @@ def test_stale_heartbeats(tmp_path: Path) -> None:
     study = optuna.create_study(storage=storage, sampler=DecHBOSampler(seed=0, search_space=SPACE))
     with pytest.warns(UserWarning, match="Heartbeat"):
         trial = study.ask(SPACE)
-    study._storage.set_trial_state_values(trial._trial_id, state=TrialState.FAIL)
+    storage_of(study).set_trial_state_values(trial_id(trial), state=TrialState.FAIL)
     callback = storage.get_heartbeat_stale_trial_callback()
     assert callback is not None
     callback(study, study.trials[0])
@@ -270,9 +271,11 @@ def test_a_retry_whose_process_dies_before_it_is_its_owner_is_known_to_be_dead(m
     die(study, trial)
     assert recover(study) == [1]
     waiting = study.trials[-1]
-    assert study._storage.set_trial_state_values(waiting._trial_id, state=TrialState.RUNNING)  # and then it is killed
+    assert storage_of(study).set_trial_state_values(
+        trial_id(waiting), state=TrialState.RUNNING
+    )  # and then it is killed
     assert recover(study) == []  # for a moment it may be alive
-    monkeypatch.setattr(trials, "MOMENT", 0.0)
+    monkeypatch.setattr(trials, "OWNER_DELAY_SECONDS", 0.0)
     assert recover(study) == [2]
     assert study.ask(SPACE).params == trial.params
 
@@ -280,9 +283,9 @@ def test_a_retry_whose_process_dies_before_it_is_its_owner_is_known_to_be_dead(m
 def test_one_that_died_before_it_had_an_owner_is_left_as_it_is_and_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trials, "MOMENT", 0.0)
+    monkeypatch.setattr(trials, "OWNER_DELAY_SECONDS", 0.0)
     undisturbed, study = study_with(), study_with()
-    study._storage.create_new_trial(study._study_id)  # and then the process is killed
+    storage_of(study).create_new_trial(study_id(study))  # and then the process is killed
     assert recover(study) == []
     asked, expected = study.ask(), undisturbed.ask()
     for name in ("x", "y", "z"):  # z is drawn independently

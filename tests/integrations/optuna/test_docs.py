@@ -9,7 +9,7 @@ from typing import Any
 import optuna
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "optuna.md"
+PAGE = Path(__file__).parents[3] / "docs" / "optuna.md"
 
 
 def test_the_page_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from dechbo.integrations.optuna import is_dead, owners, this_process
+from dechbo.integrations.optuna import is_dead, processes, this_process
 
 # the file alone: the package takes a second to import
-CODE = f"import runpy; print(runpy.run_path({owners.__file__!r})['this_process'](), flush=True); input()"
+CODE = f"import runpy; print(runpy.run_path({processes.__file__!r})['this_process'](), flush=True); input()"
 
 
 def changed(owner: str, **values: Any) -> str:
@@ -66,10 +66,10 @@ def test_a_text_that_says_nothing_is_not_dead(text: Any) -> None:
 
 def test_a_machine_that_was_started_again_has_lost_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"host": "h", "machine": "m", "boot": "2", "namespace": "pid:[4026531836]"}
-    monkeypatch.setattr(owners, "_machine", lambda: here)
+    monkeypatch.setattr(processes, "_machine", lambda: here)
     before = json.dumps({**here, "boot": "1", "pid": 1, "started": 5})
     assert is_dead(before)
     assert not is_dead(changed(before, machine="another"))
     # in containers the number of the machine says nothing
-    monkeypatch.setattr(owners, "_machine", lambda: {**here, "namespace": "pid:[7]"})
+    monkeypatch.setattr(processes, "_machine", lambda: {**here, "namespace": "pid:[7]"})
     assert not is_dead(changed(before, namespace="pid:[7]"))

@@ -1,4 +1,4 @@
-"""What is kept with a study: its seed and the graph learned last."""
+"""What dechbo stores with a study: long JSON, its seed and the graph learned last; older formats are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import optuna
 import pytest
 
-from dechbo.integrations.optuna import DecHBOSampler, kept, learned_graph
+from dechbo.errors import StorageError
+from dechbo.integrations.optuna import DecHBOSampler, attributes, learned_graph
+from dechbo.integrations.optuna.adapter import set_system_attribute, system_attributes
 from dechbo.interactions import Interaction
 from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
@@ -32,7 +34,7 @@ def test_the_learned_graph_survives_the_process(tmp_path: Path) -> None:
     loaded = optuna.load_study(storage=url, study_name="s", sampler=optuna.samplers.RandomSampler())
     graph = learned_graph(loaded)
     assert graph is not None
-    assert kept.evaluations_behind(loaded) == 20
+    assert attributes.graph_evaluations(loaded) == 20
     strongest = max(graph, key=lambda interaction: interaction.probability)
     assert {"a", "b"} <= set(strongest.scope)
     # what was kept is what the model of that ask had found
@@ -45,13 +47,13 @@ def test_the_learned_graph_survives_the_process(tmp_path: Path) -> None:
 def test_there_and_back() -> None:
     study = optuna.create_study()
     assert learned_graph(study) is None
-    assert kept.evaluations_behind(study) is None
-    kept.keep_graph(study, FOUND, ["a", "b", "c"], 10)
+    assert attributes.graph_evaluations(study) is None
+    attributes.store_graph(study, FOUND, ["a", "b", "c"], 10)
     assert learned_graph(study) == FOUND
-    kept.keep_graph(study, FOUND[:1], ["a", "b", "c"], 20)
-    kept.keep_graph(study, FOUND[1:], ["a", "b", "c"], 30)
+    attributes.store_graph(study, FOUND[:1], ["a", "b", "c"], 20)
+    attributes.store_graph(study, FOUND[1:], ["a", "b", "c"], 30)
     assert learned_graph(study) == FOUND[1:]
-    assert kept.evaluations_behind(study) == 30
+    assert attributes.graph_evaluations(study) == 30
 
 
 def test_long_graphs_are_split_and_a_half_written_one_is_not_read() -> None:
@@ -60,24 +62,50 @@ def test_long_graphs_are_split_and_a_half_written_one_is_not_read() -> None:
     many = [Interaction((names[i], names[i + 1]), 0.5, 0.01) for i in range(119)] + [
         Interaction(tuple(names), 0.5, 0.1)
     ]
-    kept.keep_graph(study, many, names, 10)
+    attributes.store_graph(study, many, names, 10)
     assert learned_graph(study) == many
-    attributes = study._storage.get_study_system_attrs(study._study_id)
-    parts = [key for key in attributes if key.startswith(kept.GRAPH)]
+    stored = system_attributes(study)
+    parts = [key for key in stored if key.startswith(attributes.GRAPH)]
     assert len(parts) > 5
-    assert max(len(json.dumps(attributes[key])) for key in parts) <= 2000
-    kept.keep_graph(study, many[:-1], names, 20)
+    assert max(len(json.dumps(stored[key])) for key in parts) <= 2000
+    attributes.store_graph(study, many[:-1], names, 20)
     assert learned_graph(study) == many[:-1]
     # the next one is written over the older of the two, and its writer dies after one part
-    study._storage.set_study_system_attr(study._study_id, f"{kept.GRAPH}:0:0", ["new mark", 2, "{"])
+    set_system_attribute(study, f"{attributes.GRAPH}:0:0", [2, "new digest", 2, "{"])
     assert learned_graph(study) == many[:-1]
 
 
-@pytest.mark.parametrize("value", [None, "text", 3, [], ["mark", "x", "y"], ["mark", 1, '{"evaluations": 1}']])
+@pytest.mark.parametrize("value", [None, "text", 3, [], ["mark", "x", "y"], [0, "digest", 1, '{"evaluations": 1}']])
 def test_attributes_that_make_no_sense_are_no_graph(value: Any) -> None:
     study = optuna.create_study()
-    study._storage.set_study_system_attr(study._study_id, f"{kept.GRAPH}:0:0", value)
+    attributes.write_attribute(study, f"{attributes.GRAPH}:0:0", value)
     assert learned_graph(study) is None
+    assert attributes.graph_evaluations(study) is None
+
+
+@pytest.mark.parametrize("content", [None, 3, [], {"names": ["a"], "factors": [[[1], 0.5, 0.5]]}])
+def test_content_that_is_no_graph(content: Any) -> None:
+    study = optuna.create_study()
+    attributes.write_json(study, attributes.GRAPH, content)
+    assert attributes.read_json(study, attributes.GRAPH) == content
+    assert learned_graph(study) is None
+
+
+@pytest.mark.parametrize(("key", "found"), [("dechbo:seed", "before 0.2"), ("dechbo:study", "before 0.2")])
+def test_a_study_of_an_older_version_is_refused(key: str, found: str) -> None:
+    study = optuna.create_study(study_name="old", sampler=DecHBOSampler(seed=0))
+    set_system_attribute(study, key, 3)
+    with pytest.raises(StorageError, match=rf"study 'old' was written by dechbo {found}.*start a new study"):
+        study.ask()
+    with pytest.raises(StorageError, match=found):
+        learned_graph(study)
+
+
+def test_a_study_of_a_newer_version_is_refused() -> None:
+    study = optuna.create_study(sampler=DecHBOSampler(seed=0))
+    set_system_attribute(study, attributes.FORMAT, 99)
+    with pytest.raises(StorageError, match="in format 99, this version reads format 2 only"):
+        study.ask()
 
 
 def test_a_given_or_random_graph_is_not_kept() -> None:
@@ -91,7 +119,7 @@ class Full(optuna.storages.InMemoryStorage):
     """A storage that takes no graph."""
 
     def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
-        if key.startswith(kept.GRAPH):
+        if key.startswith(attributes.GRAPH):
             raise OSError("no space left on device")
         super().set_study_system_attr(study_id, key, value)
 
@@ -105,7 +133,7 @@ def test_a_storage_that_takes_no_graph_does_not_stop_the_search() -> None:
 
 def test_the_seed_of_a_study() -> None:
     study = optuna.create_study()
-    drawn = kept.seed_of(study, None)
-    assert kept.seed_of(study, None) == drawn
-    assert kept.seed_of(study, 7) == 7
-    assert kept.seed_of(study, None) == 7
+    drawn = attributes.study_seed(study, None)
+    assert attributes.study_seed(study, None) == drawn
+    assert attributes.study_seed(study, 7) == 7
+    assert attributes.study_seed(study, None) == 7
