@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +145,14 @@ def test_a_study_killed_five_times_ends_like_one_never_killed(tmp_path: Path) ->
     expected = results(whole)
     assert len(expected) == 14
     counts = []
-    for kill in (
+    kills: list[Callable[[], None]] = [
         lambda: killed_at_event(broken, "started", 3, 0.02),  # while evaluating
         lambda: killed_at_write(broken, 4, "before"),  # the first three retry the stale trial
         lambda: killed_at_write(broken, 8, "after"),  # while telling
         lambda: killed_at_event(broken, "asking", 3, 0.03),  # while asking
         lambda: killed_at_write(broken, 14, "before"),
-    ):
+    ]
+    for kill in kills:
         kill()
         counts.append(len(results(broken)))
     assert counts == sorted(counts)

@@ -134,12 +134,13 @@ def wait_until_ready(port: int, process: subprocess.Popen[bytes], log: Path) -> 
 def database(server: Server, request: pytest.FixtureRequest) -> str:
     """The URL of an empty database."""
     import psycopg
+    from psycopg import sql
 
     name = f"d{abs(hash(request.node.name)) % 10**9}"
     with psycopg.connect(
         host="127.0.0.1", port=server.port, user="study", password=PASSWORD, dbname="postgres", autocommit=True
     ) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     return server.url(name)
 
 

@@ -15,6 +15,7 @@ from dechbo.integrations.optuna.adapter import set_system_attribute, system_attr
 from dechbo.interactions import Interaction
 from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
+from optuna_cases import sampler_of
 
 QUICK: dict[str, Any] = {"effort": Effort(steps=40), "granularity": Granularity(work=1e4, polish_steps=2)}
 FOUND = [Interaction(("a", "b"), 0.75, 0.5), Interaction(("a",), 1.0, 0.25), Interaction(("a", "b", "c"), 0.125, 0.0)]
@@ -40,7 +41,7 @@ def test_the_learned_graph_survives_the_process(tmp_path: Path) -> None:
     # what was kept is what the model of that ask had found
     replayed = optuna.create_study(sampler=DecHBOSampler(seed=0, **QUICK))
     replayed.add_trials(study.trials[:20])
-    expected = replayed.sampler.optimizer(replayed).interactions()
+    expected = sampler_of(replayed).optimizer(replayed).interactions()
     assert [i.scope for i in graph] == [i.scope for i in expected if max(i.probability, i.share) >= 0.01]
 
 

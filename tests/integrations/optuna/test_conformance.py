@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from optuna.samplers import BaseSampler
@@ -12,7 +13,11 @@ from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
 
-QUICK = {"effort": Effort(chains=1, steps=20), "granularity": Granularity(work=1e4, polish_steps=0), "graph_samples": 1}
+QUICK: dict[str, Any] = {
+    "effort": Effort(chains=1, steps=20),
+    "granularity": Granularity(work=1e4, polish_steps=0),
+    "graph_samples": 1,
+}
 
 
 class TestBasic(BasicSamplerTestCase, SingleOnlySamplerTestCase):

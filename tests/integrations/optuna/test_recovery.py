@@ -10,15 +10,16 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.distributions import FloatDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.trial import TrialState
 
 from dechbo.integrations.optuna import OWNER, STALE, DecHBOSampler, recover, retry_stale, this_process, trials
 from dechbo.integrations.optuna.adapter import storage_of, study_id, trial_id
 from dechbo.integrations.optuna.trials import INDEX
+from optuna_cases import sampler_of
 
 GONE = this_process().replace('"started": ', '"started": 9')
-SPACE = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
+SPACE: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
 
 # Forks a worker, waits for so many signs of life from it, kills it, and so on; the last worker may finish.
 SCRIPT = """
@@ -27,6 +28,7 @@ import optuna
 from dechbo.integrations.optuna import DecHBOSampler, recover, trials
 from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
+from optuna_cases import sampler_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 trials.OWNER_DELAY_SECONDS = 0.0  # a fork is back sooner than a process that has to begin
@@ -262,7 +264,7 @@ def test_stale_heartbeats(tmp_path: Path) -> None:
     callback(study, study.trials[0])  # once is enough
     assert [t.state for t in study.trials] == [TrialState.FAIL, TrialState.WAITING]
     assert study.trials[1].params == trial.params
-    assert study.sampler.optimizer(study).evaluations == ()
+    assert sampler_of(study).optimizer(study).evaluations == ()
 
 
 def test_a_retry_whose_process_dies_before_it_is_its_owner_is_known_to_be_dead(monkeypatch: pytest.MonkeyPatch) -> None:

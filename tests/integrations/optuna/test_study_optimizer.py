@@ -15,7 +15,7 @@ from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.trial import TrialState
 
 from dechbo.integrations.optuna import OWNER, this_process
-from optuna_cases import MIXED, listening, mixed, objective, params_of, sampler
+from optuna_cases import MIXED, listening, mixed, objective, params_of, sampler, sampler_of, suggest
 
 
 @pytest.fixture(autouse=True)
@@ -67,13 +67,13 @@ study = optuna.load_study(storage={url!r}, study_name="s", sampler=sampler)
 print(sampler.suggest(study))
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(study.sampler.suggest(study))
+    assert done.stdout.strip() == str(sampler_of(study).suggest(study))
 
 
 def test_a_seed_is_drawn_and_kept_and_a_given_one_wins() -> None:
     storage = optuna.storages.InMemoryStorage()
     study = optuna.create_study(storage=storage, study_name="s", sampler=sampler(seed=None, search_space=MIXED))
-    first = study.sampler.suggest(study)
+    first = sampler_of(study).suggest(study)
     assert sampler(seed=None, search_space=MIXED).suggest(study) == first
     given = sampler(seed=5, search_space=MIXED).suggest(study)
     assert given != first
@@ -84,7 +84,7 @@ def test_a_pickled_sampler_goes_on() -> None:
     study = optuna.create_study(sampler=sampler(search_space=MIXED))
     study.optimize(objective, n_trials=6)
     revived = pickle.loads(pickle.dumps(study.sampler))
-    assert revived.suggest(study) == study.sampler.suggest(study)
+    assert revived.suggest(study) == sampler_of(study).suggest(study)
     assert revived.info is not None
 
 
@@ -128,7 +128,7 @@ def test_workers_that_ask_at_once_get_different_points() -> None:
     at_once = [studies[1].ask() for _ in range(3)]  # none has a parameter yet
     for trial in reversed(at_once):
         for name, distribution in MIXED.items():
-            trial._suggest(name, distribution)
+            suggest(trial, name, distribution)
     assert at_once[2].params == in_order[2]  # as if the others had come first
     assert len({trial.params["x"] for trial in at_once}) == 3
 
