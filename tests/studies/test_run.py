@@ -22,9 +22,9 @@ from dechbo.errors import AllEvaluationsFailed, OptionError, ParameterError, Sto
 from dechbo.integrations.optuna import OWNER, STALE, this_process
 from dechbo.integrations.optuna.adapter import (
     database_of,
-    record_heartbeat,
-    silent_trial_ids,
+    set_system_attribute,
     storage_of,
+    study_id,
     system_attributes,
     trial_id,
 )
@@ -341,7 +341,7 @@ def test_long_evaluations_stay_alive(tmp_path: Path) -> None:
     def slow(params: dict[str, Any]) -> Outcome:
         time.sleep(2.5)
         other = StudyRun(file, interval=1, grace=1)
-        seen.append(silent_trial_ids(other.study))
+        seen.append(database_of(other.study).silent_trial_ids(study_id(other.study)))
         return value_of(params)
 
     run = StudyRun(file, trials=1, interval=1, grace=1)
@@ -416,7 +416,7 @@ def test_a_trial_taken_over_by_hand_never_goes_silent(tmp_path: Path) -> None:
     run.study.enqueue_trial({"n": 7})
     waiting = trial_id(run.trials[0])
     storage_of(run.study).set_trial_system_attr(waiting, OWNER, '{"host": "elsewhere", "pid": 1}')  # it died right here
-    record_heartbeat(run.study, waiting)
+    database_of(run.study).record_heartbeat(waiting)
     with database_of(run.study).engine.begin() as connection:
         connection.execute(sqlalchemy.text("UPDATE trial_heartbeats SET heartbeat = '2020-01-01 00:00:00'"))
     asked = run.ask()
@@ -641,6 +641,16 @@ def test_a_study_that_optuna_began_is_taken_over(tmp_path: Path) -> None:
     theirs.engine.dispose()
     run = StudyRun(study_file(tmp_path, STUDY + "direction: maximize\n"))
     assert run.study.study_name == "s"
+
+
+@pytest.mark.parametrize("options", [{}, {"create": False}, {"readonly": True}])
+def test_a_study_of_an_older_version_is_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    file = study_file(tmp_path)
+    optuna_storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/s.db")
+    set_system_attribute(optuna.create_study(storage=optuna_storage, study_name="s"), "dechbo:study", 1)
+    optuna_storage.engine.dispose()
+    with pytest.raises(StorageError, match=r"study 's' was written by dechbo before 0\.2.*`dechbo import`"):
+        StudyRun(file, **options)
 
 
 def test_opening_without_creating(tmp_path: Path) -> None:

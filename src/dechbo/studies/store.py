@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from dechbo.errors import OptionError, ParameterError, StudyError
 from dechbo.integrations.optuna import OWNER, DecHBOSampler, distributions_of
-from dechbo.integrations.optuna.adapter import database_of, record_heartbeat, storage_of, study_id, trial_id
+from dechbo.integrations.optuna.adapter import database_of, storage_of, study_id, trial_id
 from dechbo.integrations.optuna.recovery import recover_silent
 from dechbo.integrations.optuna.trials import (
     CONSTRAINT,
@@ -81,11 +81,8 @@ class StudyStore:
         self.url = file.storage if storage is None else absolute_url(storage, Path.cwd())
         self._address = checked_url(self.url)
         create = create and not readonly
-        if (
-            not create
-            and self._address.get_backend_name() == "sqlite"
-            and not Path(str(self._address.database)).exists()
-        ):
+        sqlite = self._address.get_backend_name() == "sqlite"
+        if not create and sqlite and not Path(str(self._address.database)).exists():
             raise StudyError(f"there is no study {file.name!r} yet: {redacted_url(self.url)} does not exist")
         with storage_errors(self.url):
             loaded = load_study(
@@ -208,7 +205,7 @@ class StudyStore:
                 database_of(self.study).remove_owner(waiting)
             else:
                 storage.set_trial_system_attr(waiting, OWNER, owner)
-                record_heartbeat(self.study, waiting)
+                database_of(self.study).record_heartbeat(waiting)
             if not storage.set_trial_state_values(waiting, state=TrialState.RUNNING):
                 return None
         except ParameterError as error:  # enqueued outside the space

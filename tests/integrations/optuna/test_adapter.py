@@ -13,7 +13,7 @@ import sqlalchemy
 from packaging.specifiers import SpecifierSet
 
 from dechbo import make_storage
-from dechbo.integrations.optuna import OWNER, adapter
+from dechbo.integrations.optuna import OWNER, STALE, adapter
 from dechbo.integrations.optuna.adapter import Database
 
 
@@ -62,7 +62,7 @@ def test_a_trial_with_an_owner_is_born_with_a_heartbeat(tmp_path: Path) -> None:
     running = optuna.trial.TrialState.RUNNING
     for attributes in ({OWNER: "me"}, {}):
         template = optuna.trial.create_trial(state=running, system_attrs=attributes)
-        storage.create_new_trial(study._study_id, template)
+        storage.create_new_trial(adapter.study_id(study), template)
     with storage.engine.connect() as connection:
         beats = connection.execute(sqlalchemy.text("SELECT trial_id FROM trial_heartbeats")).scalars().all()
     assert beats == [1]  # the other is asked for by hand, and may take weeks
@@ -72,7 +72,7 @@ def test_a_waiting_trial_is_taken_by_one_of_two_at_once(tmp_path: Path, monkeypa
     storage = make_storage(file_url(tmp_path))
     study = optuna.create_study(storage=storage)
     study.enqueue_trial({"x": 1})
-    trial_id = study.get_trials()[0]._trial_id
+    trial_id = adapter.trial_id(study.get_trials()[0])
     both = threading.Barrier(2)
     look = Database.check_trial_is_updatable
 
@@ -143,10 +143,24 @@ def test_parameters_are_written_as_optuna_does(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not support dynamic value space"):
         trial.suggest_categorical("c", ["a", "z"])
     x = optuna.distributions.FloatDistribution(0, 1)
-    storage = study._storage
+    storage = adapter.storage_of(study)
     trial.suggest_float("x", 0, 1)
     study.tell(trial, 1.0)
     with pytest.raises(optuna.exceptions.UpdateFinishedTrialError):
-        storage.set_trial_param(trial._trial_id, "x", 0.5, x)
+        storage.set_trial_param(adapter.trial_id(trial), "x", 0.5, x)
     with pytest.raises(KeyError):
-        Database._set_trial_param(storage._backend, 999, "x", 0.5, x, x)  # type: ignore[attr-defined]
+        adapter.database_of(study)._set_trial_param(999, "x", 0.5, x, x)
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_only_a_running_trial_can_become_stale(tmp_path: Path, in_memory: bool) -> None:
+    study = optuna.create_study(storage=None if in_memory else make_storage(file_url(tmp_path), heartbeat=False))
+    dead, finished = study.ask(), study.ask()
+    study.tell(finished, 1.0)
+    assert [adapter.fail_stale(study, adapter.trial_id(trial)) for trial in (dead, dead, finished)] == [
+        True,
+        False,
+        False,
+    ]
+    assert [trial.state.name for trial in study.trials] == ["FAIL", "COMPLETE"]
+    assert [STALE in trial.system_attrs for trial in study.trials] == [True, False]

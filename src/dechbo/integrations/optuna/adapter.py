@@ -5,8 +5,8 @@ Optuna has no public way to do the following, so a new release may break it. Che
 - ``Study._storage`` and ``Study._study_id``: system attributes of a study, trials created from a template.
 - ``FrozenTrial._trial_id``: the storage addresses trials by id, the public API by number.
 - ``PartialFixedSampler._fixed_params``: the model needs the fixed values while it suggests the others.
-- ``optuna.storages._heartbeat.BaseHeartbeat`` and its ``_get_stale_trial_ids``: which trials have gone silent.
 - ``_CachedStorage._backend``: the database behind Optuna's cache.
+- ``RDBStorage._get_stale_trial_ids``: the running trials without a recent heartbeat.
 - ``optuna.storages._rdb.models``: the tables, for changes that need a single transaction.
 - ``RDBStorage._fill_storage_url_template``, ``_get_prepared_new_trial`` and ``_set_trial_param_without_commit``: the
   first heartbeat within the transaction that creates a trial; faster writes.
@@ -29,7 +29,6 @@ import sqlalchemy
 from optuna.distributions import BaseDistribution, check_distribution_compatibility, distribution_to_json
 from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage, RDBStorage
-from optuna.storages._heartbeat import BaseHeartbeat
 from optuna.storages._rdb import models
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
@@ -81,27 +80,6 @@ def fixed_by_sampler(study: Study) -> Mapping[str, Any]:
     """The values that a ``PartialFixedSampler`` around ours fixes; empty for other samplers."""
     fixed = getattr(study.sampler, "_fixed_params", None)
     return fixed if isinstance(fixed, Mapping) else {}
-
-
-def heartbeat_interval(study: Study) -> int | None:
-    """The seconds between two heartbeats; None if the storage records none."""
-    storage = study._storage
-    return storage.get_heartbeat_interval() if isinstance(storage, BaseHeartbeat) else None
-
-
-def record_heartbeat(study: Study, trial_id: int) -> None:
-    """Record that a trial is alive; does nothing if the storage records no heartbeats."""
-    if isinstance(study._storage, BaseHeartbeat):
-        study._storage.record_heartbeat(trial_id)
-
-
-def silent_trial_ids(study: Study) -> list[int]:
-    """The running trials without a recent heartbeat."""
-    if heartbeat_interval(study) is None:
-        return []
-    storage = study._storage
-    assert isinstance(storage, BaseHeartbeat)
-    return storage._get_stale_trial_ids(study._study_id)
 
 
 def database_of(study: Study) -> Database:
@@ -191,6 +169,10 @@ class Database(RDBStorage):
                 session.rollback()
                 raise StorageInternalError("cannot write the state of a trial") from error
         return super().set_trial_state_values(trial_id, state, values)
+
+    def silent_trial_ids(self, study_id: int) -> list[int]:
+        """The running trials without a recent heartbeat; trials that never had one do not count."""
+        return [] if self.heartbeat_interval is None else self._get_stale_trial_ids(study_id)
 
     def fail_stale(self, trial_id: int) -> bool:
         """Mark a running trial as stale and failed in one transaction; False if it is no longer running."""

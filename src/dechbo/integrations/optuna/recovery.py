@@ -51,13 +51,13 @@ def recover(study: Study, *, retry: bool = True, nobody_else: bool = False) -> l
 
 
 def recover_silent(study: Study, own: Iterable[int] = ()) -> list[int]:
-    """``recover``, and the same for trials of other hosts without a recent heartbeat.
+    """``recover``, and the same for trials of other hosts without a recent heartbeat; needs a ``Database``.
 
     ``own`` holds the ids of trials of this process: they are alive even if this machine was suspended.
     """
     found = recover(study)
     ours = set(own)
-    for trial_id in adapter.silent_trial_ids(study):
+    for trial_id in adapter.database_of(study).silent_trial_ids(adapter.study_id(study)):
         if trial_id not in ours and abandon(study, trial_id):
             found.append(adapter.storage_of(study).get_trial(trial_id).number)
     return found
@@ -112,13 +112,13 @@ class Heartbeats:
     """A thread that records heartbeats for the running trials of this process."""
 
     def __init__(self, study: Study) -> None:
-        self._study = study
+        self._database = adapter.database_of(study)
         self._running: set[int] = set()  # ids of trials
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Heartbeats:
-        interval = adapter.heartbeat_interval(self._study)
+        interval = self._database.heartbeat_interval
         if interval is not None:
             self._thread = threading.Thread(target=self._beat, args=(interval / 2,), daemon=True)
             self._thread.start()
@@ -141,5 +141,5 @@ class Heartbeats:
         while not self._ended.wait(interval):
             for trial_id in tuple(self._running):
                 with contextlib.suppress(Exception):  # keep trying: the main thread reports a broken storage
-                    adapter.record_heartbeat(self._study, trial_id)
-        adapter.storage_of(self._study).remove_session()
+                    self._database.record_heartbeat(trial_id)
+        self._database.remove_session()
