@@ -1,4 +1,4 @@
-"""Small studies that the tests of the Optuna sampler share."""
+"""Small studies for the tests of the Optuna sampler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIXED: dict[str, BaseDistribution] = {
 
 @contextmanager
 def listening() -> Iterator[list[str]]:
-    """What the sampler says by Optuna's log, and quiet otherwise."""
+    """The sampler's log messages; silences Optuna's other messages."""
     said: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]

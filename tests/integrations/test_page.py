@@ -1,4 +1,4 @@
-"""What docs/integrations.md shows really runs, each snippet as a script of its own."""
+"""The code in docs/integrations.md runs, each snippet as a script."""
 
 from __future__ import annotations
 

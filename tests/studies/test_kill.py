@@ -41,7 +41,7 @@ def run(lr, layers, act, drop):
     return {"value": value, "constraints": {"memory": layers - 7}}
 """
 
-# Runs the study and says what happens; can kill itself right before or after its n-th write to the database.
+# Runs the study and prints its events; can kill itself right before or after its n-th write to the database.
 RUN = """\
 import os, signal, sys
 from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
@@ -156,7 +156,7 @@ def test_a_study_killed_five_times_ends_like_one_never_killed(tmp_path: Path) ->
         kill()
         counts.append(len(results(broken)))
     assert counts == sorted(counts)
-    assert 0 < counts[0] < counts[-1] < 14  # killed in the middle of the work, which went on
+    assert 0 < counts[0] < counts[-1] < 14  # killed in the middle of the work, which continued
     assert deaths(broken) >= 2
     run_to_the_end(broken)
     assert results(broken) == expected

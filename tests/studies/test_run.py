@@ -1,4 +1,4 @@
-"""StudyRun: asks, evaluates, tells; stops, goes on, and refuses a study that was begun otherwise."""
+"""StudyRun and StudyStore: run, stop, continue, retry; refuse a study that was started with other settings."""
 
 from __future__ import annotations
 
@@ -199,10 +199,10 @@ def test_a_run_whose_first_evaluations_all_fail_ends_with_the_reason(tmp_path: P
     ):
         run.run(Inline(lambda _: Outcome.failure("Traceback …\nValueError: no data")))
     assert run.finished == run.failed == 5
-    run.run(Inline(value_of), stop=lambda: run.finished >= 7)  # mended, it goes on
+    run.run(Inline(value_of), stop=lambda: run.finished >= 7)  # repaired, it continues
     assert (run.finished, run.failed) == (7, 5)
     run.run(Inline(lambda _: Outcome.failure("again")), stop=lambda: run.finished >= 13)
-    assert run.failed == 11  # it has worked before: no reason to give up
+    assert run.failed == 11  # other evaluations succeeded before
 
 
 def test_constraints_are_optunas_own(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_known_factors_are_used(tmp_path: Path) -> None:
     assert sum(len(scope) == 2 for scope in graph.scopes) == 1
 
 
-# ------------------------------------------------------- an exception, the dead
+# ------------------------------------------------------- exceptions, stale trials
 
 
 def test_what_runs_when_an_exception_ends_a_run_is_tried_again(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_what_runs_when_an_exception_ends_a_run_is_tried_again(tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         run.run(Inline(interrupted))
     assert [trial.state.name for trial in run.trials[3:]] == ["FAIL", "WAITING"]
-    assert run.finished == 3  # what died is no evaluation
+    assert run.finished == 3  # a stale trial is not an evaluation
     again = StudyRun(file)
     again.run(Inline(value_of))
     assert again.finished == 6
@@ -300,7 +300,7 @@ def test_what_runs_when_an_exception_ends_a_run_is_tried_again(tmp_path: Path) -
 
 
 def owned(run: StudyRun, owner: str) -> FrozenTrial:
-    """A trial that somebody else has begun."""
+    """A running trial of another process."""
     return run._create_trial({"x": 0.5, "n": 3, "c": "a"}, TrialState.RUNNING, {OWNER: owner})
 
 
@@ -318,15 +318,15 @@ def test_trials_of_dead_processes_are_tried_again_and_those_of_living_ones_are_n
     states = {trial.number: trial for trial in run.trials}
     assert STALE in states[dead.number].system_attrs
     assert states[alive.number].state == TrialState.RUNNING
-    assert run.finished == 5  # the sixth is the one that somebody else runs
+    assert run.finished == 5  # another process runs the sixth
 
 
 def test_a_trial_without_a_heartbeat_for_too_long_is_tried_again(tmp_path: Path) -> None:
-    """Its owner is on another machine, of which nothing is known but its silence."""
+    """Its owner is on another machine, so only the heartbeat can tell."""
     file = study_file(tmp_path)
     run = StudyRun(file, interval=1, grace=1)
     trial = owned(run, '{"host": "elsewhere", "pid": 1}')
-    run.run(Inline(value_of))  # waits for the sixth, which the other has, until it is silent for too long
+    run.run(Inline(value_of))  # waits for the sixth until its heartbeat is too old
     assert run.finished == 6
     assert STALE in run.trials[trial.number].system_attrs
     retried = [other for other in run.trials if other.system_attrs.get("failed_trial") == trial.number]
@@ -351,7 +351,7 @@ def test_long_evaluations_stay_alive(tmp_path: Path) -> None:
 
 
 def test_an_outcome_that_comes_too_late_is_dropped(tmp_path: Path) -> None:
-    """Another process took ours for dead, and has queued its trial again."""
+    """Another process has taken the trial for stale and queued it again."""
     run = StudyRun(study_file(tmp_path), trials=2)
     taken: list[int] = []
 
@@ -407,7 +407,7 @@ def test_a_waiting_trial_whose_process_died_while_it_took_it(tmp_path: Path) -> 
     asked = run.ask()
     assert (asked.number, asked.params["n"]) == (0, 7)
     run.run(Inline(value_of))
-    assert run.trials[0].state == TrialState.RUNNING  # by hand: neither dead nor in the way
+    assert run.trials[0].state == TrialState.RUNNING  # asked for by hand: neither stale nor counted
     assert run.finished == 6
 
 
@@ -427,7 +427,7 @@ def test_a_trial_taken_over_by_hand_never_goes_silent(tmp_path: Path) -> None:
 
 
 def test_a_failure_that_comes_before_a_trial_is_given_up_counts(tmp_path: Path) -> None:
-    """It is written between the looks and the writes of another process that takes it for dead."""
+    """It is written while another process is about to fail the trial as stale."""
     run = StudyRun(study_file(tmp_path))
     trial = owned(run, '{"host": "elsewhere", "pid": 1}')
     other = StudyRun(run.file)
@@ -444,7 +444,7 @@ def test_a_failure_that_comes_before_a_trial_is_given_up_counts(tmp_path: Path) 
 
     sqlalchemy.event.listen(engine, "commit", counted)
     assert database_of(other.study).fail_stale(trial_id(second))
-    assert writes == ["commit"]  # died and failed at once
+    assert writes == ["commit"]  # stale and failed in one transaction
     assert not run._write_outcome(trial_id(second), Outcome.failure("too late"))
     assert STALE in run.trials[1].system_attrs
 
@@ -481,7 +481,7 @@ def test_ask_and_tell_by_hand(tmp_path: Path) -> None:
     assert second.params["n"] == 4
     assert list(second.params) == ["x", "n", "c"]
     run = StudyRun(file)
-    assert [trial.state for trial in run.trials] == [TrialState.RUNNING] * 2  # nobody took them for dead
+    assert [trial.state for trial in run.trials] == [TrialState.RUNNING] * 2  # nobody took them for stale
     run.tell(first.number, Outcome(1.5, {"size": -1.0}))
     run.tell(second.number, Outcome.failure("broke"))
     assert (run.finished, run.failed) == (2, 1)
@@ -520,7 +520,7 @@ def test_old_results_teach_and_do_not_count(tmp_path: Path) -> None:
     assert len(run.optimizer().evaluations) == 10
 
 
-# ------------------------------------------------------- a study begun otherwise
+# ------------------------------------------------------- other settings
 
 
 @pytest.mark.parametrize(
@@ -571,7 +571,7 @@ def test_a_study_without_a_result_takes_new_settings(tmp_path: Path, old: str, n
     first.study.enqueue_trial({"n": 7})
     first.study.enqueue_trial({"c": "b"})
     states = [trial.state for trial in first.trials]
-    assert states == [TrialState.FAIL, *[TrialState.WAITING] * 3]  # died, to be tried again, and two enqueued
+    assert states == [TrialState.FAIL, *[TrialState.WAITING] * 3]  # stale, its retry, and two enqueued
     file = study_file(tmp_path, STUDY.replace(old, new))
     run = StudyRun(file)
     fits = [{"n": 7}, {"c": "b"}] if "d]" not in new else [{"n": 7}]
@@ -588,7 +588,7 @@ def test_a_changed_objective_is_told_and_not_refused(tmp_path: Path) -> None:
         return StudyRun(study_file(tmp_path, f"{STUDY}objective: {{{objective}}}\n"), **options)
 
     assert opened('python: "a:f"').objective_changed is None
-    run = opened('python: "b:f"')  # nothing was evaluated by the other
+    run = opened('python: "b:f"')  # the other has no evaluations
     assert run.objective_changed is None
     run.add({"x": 1, "n": 2, "c": "a"}, Outcome(1.0))
     assert opened('python: "b:f"').objective_changed is None
@@ -695,7 +695,7 @@ def test_looking_at_a_study_on_a_read_only_file_system(tmp_path: Path) -> None:
     del run
     gc.collect()
     assert not (tmp_path / "s.db-wal").exists()  # all is in the one file
-    (tmp_path / "s.db-shm").symlink_to("nowhere")  # SQLite follows no link: it cannot make its file
+    (tmp_path / "s.db-shm").symlink_to("nowhere")  # SQLite does not follow links, so it cannot create its file
     assert len(StudyRun(file, readonly=True).trials) == 1
 
 

@@ -1,4 +1,4 @@
-"""make_storage: SQLite with a write-ahead log, errors without secrets; locks between processes."""
+"""make_storage and its URLs: errors without secrets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 import dechbo
 from dechbo.errors import StorageError
 from dechbo.integrations.optuna.adapter import Database
-from dechbo.studies import make_storage, redacted_url
-from dechbo.studies.storage import absolute_url, error_reason
+from dechbo.studies import make_storage
+from dechbo.studies.storage import absolute_url, error_reason, redacted_url
 from dechbo.studies.storage import file_url as url_of
 
 
@@ -35,7 +35,7 @@ def test_the_heartbeat_can_be_set_and_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 1.5, True, "3"])
-def test_the_seconds_of_a_heartbeat_are_checked_url(tmp_path: Path, seconds: int) -> None:
+def test_the_seconds_of_a_heartbeat_are_checked(tmp_path: Path, seconds: int) -> None:
     with pytest.raises(StorageError, match="interval must be an integer number of seconds"):
         make_storage(file_url(tmp_path), interval=seconds)
 
@@ -46,7 +46,7 @@ def test_a_study_in_memory_is_refused(url: str) -> None:
         make_storage(url)
 
 
-def test_places_that_cannot_be_opened(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=rf"there is no folder {tmp_path}/none"):
         make_storage(file_url(tmp_path, "none/study.db"))
     with pytest.raises(StorageError, match="is a folder"):
@@ -70,7 +70,7 @@ def test_places_that_cannot_be_opened(tmp_path: Path) -> None:
         ("postgresql://me:hush@host:port/x", "a storage is a URL such as"),
     ],
 )
-def test_urls_that_mean_nothing(url: str, message: str) -> None:
+def test_invalid_urls(url: str, message: str) -> None:
     with pytest.raises(StorageError, match=message) as caught:
         make_storage(url)
     assert "hush" not in str(caught.value)
@@ -98,12 +98,12 @@ def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
         ("nonsense?password=hush&a=1", "nonsense?password=***&a=1"),
     ],
 )
-def test_a_url_is_shown_without_its_secrets(url: str, expected: str) -> None:
+def test_a_redacted_url_has_no_secrets(url: str, expected: str) -> None:
     assert redacted_url(url).replace("%2A", "*") == expected
     assert "hush" not in redacted_url(url)
 
 
-def test_what_a_driver_says_is_shown_without_secrets() -> None:
+def test_the_message_of_a_driver_has_no_secrets() -> None:
     url = "postgresql://me:hush@host/x?sslpassword=quiet"
     error = RuntimeError("outer")
     error.__cause__ = ValueError("\nconnection of me with hush and quiet failed\nmore")
@@ -116,7 +116,7 @@ def test_relative_paths(tmp_path: Path) -> None:
     assert absolute_url("postgresql://h/x", tmp_path) == "postgresql://h/x"
 
 
-def test_a_relative_path_is_made_absolute_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     storage = make_storage("sqlite:///here.db")
     monkeypatch.chdir("/")

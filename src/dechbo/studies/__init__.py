@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dechbo.studies.objective import CommandObjective, Objective, Outcome, PythonObjective
     from dechbo.studies.run import Event, StudyRun
-    from dechbo.studies.storage import make_storage, redacted_url
+    from dechbo.studies.storage import make_storage
     from dechbo.studies.studyfile import StudyFile
     from dechbo.studies.workers import ProcessWorkers, Workers
 
@@ -24,7 +24,6 @@ _HOMES = {
     "StudyRun": "run",
     "Workers": "workers",
     "make_storage": "storage",
-    "redacted_url": "storage",
 }
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "StudyRun",
     "Workers",
     "make_storage",
-    "redacted_url",
 ]
 
 

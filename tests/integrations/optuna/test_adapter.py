@@ -55,7 +55,7 @@ def test_every_thread_has_the_settings(tmp_path: Path) -> None:
     assert [settings["synchronous"] for settings in found] == [1, 1, 1]
 
 
-def test_a_trial_with_an_owner_is_born_with_a_heartbeat(tmp_path: Path) -> None:
+def test_a_new_trial_with_an_owner_has_a_heartbeat(tmp_path: Path) -> None:
     storage = make_storage(file_url(tmp_path))
     assert isinstance(storage, Database)
     study = optuna.create_study(storage=storage)
@@ -65,10 +65,10 @@ def test_a_trial_with_an_owner_is_born_with_a_heartbeat(tmp_path: Path) -> None:
         storage.create_new_trial(adapter.study_id(study), template)
     with storage.engine.connect() as connection:
         beats = connection.execute(sqlalchemy.text("SELECT trial_id FROM trial_heartbeats")).scalars().all()
-    assert beats == [1]  # the other is asked for by hand, and may take weeks
+    assert beats == [1]  # not the other one: asked for by hand, it may take weeks
 
 
-def test_a_waiting_trial_is_taken_by_one_of_two_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_of_two_threads_starts_a_waiting_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = make_storage(file_url(tmp_path))
     study = optuna.create_study(storage=storage)
     study.enqueue_trial({"x": 1})
@@ -79,7 +79,7 @@ def test_a_waiting_trial_is_taken_by_one_of_two_at_once(tmp_path: Path, monkeypa
     def slow_look(self: Database, *arguments: object) -> None:
         look(self, *arguments)  # type: ignore[arg-type]
         with contextlib.suppress(threading.BrokenBarrierError):
-            both.wait(0.5)  # both look before one writes, if they can
+            both.wait(0.5)  # both read before one writes, if they can
 
     monkeypatch.setattr(Database, "check_trial_is_updatable", slow_look)
     running = optuna.trial.TrialState.RUNNING
@@ -113,7 +113,7 @@ def test_enqueued_trials_are_run_once_by_several_threads(tmp_path: Path) -> None
     assert sorted(seen) == list(range(20))
 
 
-def test_a_study_in_the_place_of_a_deleted_one_may_have_other_parameters(tmp_path: Path) -> None:
+def test_a_study_created_after_a_deleted_one_may_have_other_parameters(tmp_path: Path) -> None:
     storage = make_storage(file_url(tmp_path))
     for choices in (("a", "b"), ("c", "d")):
         study = optuna.create_study(storage=storage, study_name="s")

@@ -38,14 +38,14 @@ def test_the_learned_graph_survives_the_process(tmp_path: Path) -> None:
     assert attributes.graph_evaluations(loaded) == 20
     strongest = max(graph, key=lambda interaction: interaction.probability)
     assert {"a", "b"} <= set(strongest.scope)
-    # what was kept is what the model of that ask had found
+    # the stored graph is the one that the model of that ask had found
     replayed = optuna.create_study(sampler=DecHBOSampler(seed=0, **QUICK))
     replayed.add_trials(study.trials[:20])
     expected = sampler_of(replayed).optimizer(replayed).interactions()
     assert [i.scope for i in graph] == [i.scope for i in expected if max(i.probability, i.share) >= 0.01]
 
 
-def test_there_and_back() -> None:
+def test_a_stored_graph_is_read_back() -> None:
     study = optuna.create_study()
     assert learned_graph(study) is None
     assert attributes.graph_evaluations(study) is None
@@ -71,13 +71,13 @@ def test_long_graphs_are_split_and_a_half_written_one_is_not_read() -> None:
     assert max(len(json.dumps(stored[key])) for key in parts) <= 2000
     attributes.store_graph(study, many[:-1], names, 20)
     assert learned_graph(study) == many[:-1]
-    # the next one is written over the older of the two, and its writer dies after one part
+    # the next graph overwrites the older of the two, and its writer dies after one part
     set_system_attribute(study, f"{attributes.GRAPH}:0:0", [2, "new digest", 2, "{"])
     assert learned_graph(study) == many[:-1]
 
 
 @pytest.mark.parametrize("value", [None, "text", 3, [], ["mark", "x", "y"], [0, "digest", 1, '{"evaluations": 1}']])
-def test_attributes_that_make_no_sense_are_no_graph(value: Any) -> None:
+def test_malformed_attributes_are_ignored(value: Any) -> None:
     study = optuna.create_study()
     attributes.write_attribute(study, f"{attributes.GRAPH}:0:0", value)
     assert learned_graph(study) is None
@@ -85,7 +85,7 @@ def test_attributes_that_make_no_sense_are_no_graph(value: Any) -> None:
 
 
 @pytest.mark.parametrize("content", [None, 3, [], {"names": ["a"], "factors": [[[1], 0.5, 0.5]]}])
-def test_content_that_is_no_graph(content: Any) -> None:
+def test_malformed_graphs_are_ignored(content: Any) -> None:
     study = optuna.create_study()
     attributes.write_json(study, attributes.GRAPH, content)
     assert attributes.read_json(study, attributes.GRAPH) == content
@@ -109,7 +109,7 @@ def test_a_study_of_a_newer_version_is_refused() -> None:
         study.ask()
 
 
-def test_a_given_or_random_graph_is_not_kept() -> None:
+def test_given_and_random_graphs_are_not_stored() -> None:
     for graph in ("random", [("a", "b")]):
         study = optuna.create_study(sampler=DecHBOSampler(seed=0, graph=graph, n_startup_trials=4, **QUICK))
         study.optimize(product, n_trials=6)
@@ -117,7 +117,7 @@ def test_a_given_or_random_graph_is_not_kept() -> None:
 
 
 class Full(optuna.storages.InMemoryStorage):
-    """A storage that takes no graph."""
+    """A storage that refuses the graph."""
 
     def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
         if key.startswith(attributes.GRAPH):
@@ -125,7 +125,7 @@ class Full(optuna.storages.InMemoryStorage):
         super().set_study_system_attr(study_id, key, value)
 
 
-def test_a_storage_that_takes_no_graph_does_not_stop_the_search() -> None:
+def test_a_storage_that_refuses_the_graph_does_not_stop_the_search() -> None:
     study = optuna.create_study(storage=Full(), sampler=DecHBOSampler(seed=0, n_startup_trials=4, **QUICK))
     study.optimize(product, n_trials=12)
     assert len(study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))) == 12

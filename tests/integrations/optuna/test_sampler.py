@@ -1,4 +1,4 @@
-"""DecHBOSampler in Optuna's hands: search, graphs and options."""
+"""DecHBOSampler: search, graphs and options."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_maximising_study_is_the_mirror_of_a_minimising_one() -> None:
 
 
 def test_parameters_are_keyed_by_name() -> None:
-    """x10 stands before x2 in Optuna's search spaces."""
+    """Optuna sorts x10 before x2."""
 
     def one_matters(trial: optuna.Trial) -> float:
         return sum(i * trial.suggest_int(f"x{i}", i, i + 9) for i in range(30)) / 100

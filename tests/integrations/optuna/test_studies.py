@@ -1,4 +1,4 @@
-"""Studies of all kinds: spaces that change, trials that fail, are pruned, or come from elsewhere."""
+"""Studies of all kinds: changing spaces; failed, pruned, enqueued and added trials."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def heard() -> Any:
         yield said
 
 
-def test_conditional_parameters_are_drawn_independently_with_one_warning(heard: list[str]) -> None:
+def test_conditional_parameters_are_sampled_independently_with_one_warning(heard: list[str]) -> None:
     def conditional(trial: optuna.Trial) -> float:
         x = trial.suggest_float("x", 0, 1)
         return x + (trial.suggest_float("y", 0, 1) if trial.number % 2 else trial.suggest_int("z", 0, 9))
@@ -49,7 +49,7 @@ def test_the_first_trials_of_several_workers_are_no_reason_to_warn(heard: list[s
     assert heard == []
 
 
-def test_independent_draws_depend_on_seed_trial_and_name() -> None:
+def test_independent_samples_depend_on_seed_trial_and_name() -> None:
     def draws(seed: int) -> list[tuple[float, float]]:
         study = optuna.create_study(sampler=sampler(seed=seed))
         asked = [study.ask() for _ in range(3)]
@@ -69,13 +69,13 @@ def test_a_space_that_changes_keeps_what_fits() -> None:
     assert len(given.evaluations) == len(inside)
 
 
-def test_steps_too_fine_for_a_model_are_drawn_independently() -> None:
+def test_steps_too_fine_for_a_model_are_sampled_independently() -> None:
     study = optuna.create_study(sampler=sampler())
     study.optimize(lambda t: t.suggest_float("x", 0, 1e9, step=1e-9) + t.suggest_float("y", 0, 1), n_trials=6)
     assert sampler_of(study).optimizer(study).space.names == ("y",)
 
 
-def test_a_finite_space_goes_round_again(heard: list[str]) -> None:
+def test_an_exhausted_space_repeats_its_points(heard: list[str]) -> None:
     study = optuna.create_study(sampler=sampler(search_space={"n": IntDistribution(0, 2)}))
     study.optimize(lambda t: t.suggest_int("n", 0, 2), n_trials=6)
     assert {trial.params["n"] for trial in study.trials[:3]} == {0, 1, 2}
@@ -84,7 +84,7 @@ def test_a_finite_space_goes_round_again(heard: list[str]) -> None:
         sampler_of(study).suggest(study)
 
 
-def test_failed_and_nan_trials_are_survived() -> None:
+def test_failed_and_nan_trials_are_failed_evaluations() -> None:
     def fragile(trial: optuna.Trial) -> float:
         value = objective(trial)
         if trial.number in (0, 5):
@@ -147,7 +147,7 @@ def test_enqueued_and_added_trials_are_a_warm_start() -> None:
     assert free.state == TrialState.COMPLETE
 
 
-def test_what_a_partial_fixed_sampler_holds_is_known_to_the_model() -> None:
+def test_the_model_knows_what_a_partial_fixed_sampler_fixes() -> None:
     study = optuna.create_study(sampler=sampler())
     study.optimize(objective, n_trials=6)
     inner = study.sampler
@@ -184,7 +184,7 @@ def test_known_linear_constraints_hold_always() -> None:
         assert trial.params["n"] - 4 * trial.params["a"] >= -1e-9
 
 
-def test_what_is_enqueued_wins_over_known_constraints_and_only_there(heard: list[str]) -> None:
+def test_only_enqueued_values_override_known_constraints(heard: list[str]) -> None:
     space = {name: FloatDistribution(0, 1) for name in "abc"}
     limited = sampler(search_space=space, constraints=["a + b <= 1"])
     study = optuna.create_study(sampler=limited)

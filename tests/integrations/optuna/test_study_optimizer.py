@@ -1,4 +1,4 @@
-"""A suggestion depends on what is in the storage alone."""
+"""A suggestion depends only on the storage."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ print(sampler.suggest(study))
     assert done.stdout.strip() == str(sampler_of(study).suggest(study))
 
 
-def test_a_seed_is_drawn_and_kept_and_a_given_one_wins() -> None:
+def test_a_random_seed_is_stored_and_a_given_one_overrides_it() -> None:
     storage = optuna.storages.InMemoryStorage()
     study = optuna.create_study(storage=storage, study_name="s", sampler=sampler(seed=None, search_space=MIXED))
     first = sampler_of(study).suggest(study)
@@ -80,7 +80,7 @@ def test_a_seed_is_drawn_and_kept_and_a_given_one_wins() -> None:
     assert sampler(seed=None, search_space=MIXED).suggest(study) == given
 
 
-def test_a_pickled_sampler_goes_on() -> None:
+def test_a_pickled_sampler_suggests_the_same() -> None:
     study = optuna.create_study(sampler=sampler(search_space=MIXED))
     study.optimize(objective, n_trials=6)
     revived = pickle.loads(pickle.dumps(study.sampler))
@@ -113,7 +113,7 @@ def test_what_this_process_has_suggested_is_pending_before_it_is_stored(first: i
     done = optuna.create_trial(params={"n": 0, "m": 0}, distributions=space, value=0.0)
     study.add_trial(done)
     early = [study.ask(), study.ask()]
-    planned = [early[first].relative_params]  # nothing is written yet, and what is known changes meanwhile
+    planned = [early[first].relative_params]  # nothing is stored yet, and the history changes in the meantime
     study.add_trial(optuna.create_trial(params={"n": 1, "m": 0}, distributions=space, value=-1.0))
     planned.append(early[1 - first].relative_params)
     others = [study.ask(space).params for _ in range(4)]
@@ -129,11 +129,11 @@ def test_workers_that_ask_at_once_get_different_points() -> None:
     for trial in reversed(at_once):
         for name, distribution in MIXED.items():
             suggest(trial, name, distribution)
-    assert at_once[2].params == in_order[2]  # as if the others had come first
+    assert at_once[2].params == in_order[2]  # as if the others had asked first
     assert len({trial.params["x"] for trial in at_once}) == 3
 
 
-def test_the_process_of_a_trial_is_written_down() -> None:
+def test_the_process_of_a_trial_is_stored() -> None:
     study = optuna.create_study(sampler=sampler())
     study.optimize(objective, n_trials=1)
     assert study.trials[0].system_attrs[OWNER] == this_process()

@@ -123,6 +123,7 @@ class DecHBOSampler(BaseSampler):
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Store which process runs this trial, and which stale trial it replaces, if any."""
+        seed = study_seed(study, self._seed)
         storage, trial_id = adapter.storage_of(study), adapter.trial_id(trial)
         index = trial.system_attrs.get(INDEX)
         if index is None:
@@ -131,7 +132,7 @@ class DecHBOSampler(BaseSampler):
             if index != trial.number:
                 storage.set_trial_system_attr(trial_id, INDEX, index)
         storage.set_trial_system_attr(trial_id, adapter.OWNER, this_process())  # after the index: see free_index
-        self._sources[trial_id] = (storage, f"{study_seed(study, self._seed)}/{index}")
+        self._sources[trial_id] = (storage, f"{seed}/{index}")
         for oldest in list(self._sources)[:-_MAX_CACHED_SOURCES]:
             self._sources.pop(oldest, None)
 
