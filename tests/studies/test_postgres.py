@@ -24,6 +24,7 @@ import pytest
 from dechbo import make_storage
 from dechbo.errors import StorageError
 from dechbo.integrations.optuna import STALE
+from dechbo.integrations.optuna.trials import RETRIES
 from dechbo.studies import StudyFile, StudyRun
 from dechbo.studies.storage import checked_url
 
@@ -211,10 +212,9 @@ def test_eight_processes_and_two_that_die_in_the_middle_of_a_trial(tmp_path: Pat
     assert len({tuple(sorted(trial.params.items())) for trial in complete}) == 40  # all distinct
     assert len(dead) == 2
     assert len(trials) == 42  # no others were started
-    for trial in dead:  # each was retried with its own parameters
-        assert [other.params for other in complete if other.system_attrs.get("failed_trial") == trial.number] == [
-            trial.params
-        ]
+    for trial in dead:  # each was retried with its own parameters; the second may be a retry of the first
+        retries = [other for other in complete if trial.number in other.system_attrs.get(RETRIES, [])]
+        assert [other.params for other in retries] == [trial.params]
     evaluated = (tmp_path / "evaluations.txt").read_text().splitlines()
     wanted = [f"{t.params['x']!r} {t.params['y']!r} {t.params['n']}" for t in complete]
     assert set(wanted) == set(evaluated)  # every result was evaluated, and none was lost

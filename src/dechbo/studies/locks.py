@@ -17,7 +17,7 @@ from dechbo.errors import StorageError
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-POLL_SECONDS = 0.02  # between two attempts to take a file lock
+POLL_SECONDS = 0.005  # short, so that a waiting process gets the lock between two asks of another
 
 
 @contextmanager

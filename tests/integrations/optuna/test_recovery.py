@@ -28,7 +28,6 @@ import optuna
 from dechbo.integrations.optuna import DecHBOSampler, recover, trials
 from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
-from optuna_cases import sampler_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 trials.OWNER_DELAY_SECONDS = 0.0  # a fork restarts faster than a new process
