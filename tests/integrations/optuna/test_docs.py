@@ -1,4 +1,4 @@
-"""What docs/optuna.md shows really runs, in a folder of its own, and runs again."""
+"""The code in docs/optuna.md runs, and runs again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import optuna
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "optuna.md"
+PAGE = Path(__file__).parents[3] / "docs" / "optuna.md"
 
 
-def test_the_page_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_runs_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     names: dict[str, Any] = {}

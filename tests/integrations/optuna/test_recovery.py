@@ -1,4 +1,4 @@
-"""Studies whose process is killed: they end as if nothing had happened, and what died is tried again."""
+"""Killed studies end with the same trials, and stale trials are retried."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.distributions import FloatDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.trial import TrialState
 
-from dechbo.integrations.optuna import DIED, OWNER, DecHBOSampler, recover, retry_stale, this_process, trials
+from dechbo.integrations.optuna import OWNER, STALE, DecHBOSampler, recover, retry_stale, this_process, trials
+from dechbo.integrations.optuna.adapter import storage_of, study_id, trial_id
 from dechbo.integrations.optuna.trials import INDEX
+from optuna_cases import sampler_of
 
 GONE = this_process().replace('"started": ', '"started": 9')
-SPACE = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
+SPACE: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
 
-# Forks a worker, waits for so many signs of life from it, kills it, and so on; the last worker may finish.
+# Forks a worker, waits for a number of signals from it, kills it, and repeats; the last worker may finish.
 SCRIPT = """
 import json, os, random, signal, sys, time
 import optuna
@@ -30,7 +32,7 @@ from dechbo.search.options import SearchOptions
 from dechbo.structure.learner import Effort
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-trials.MOMENT = 0.0  # a fork is back sooner than a process that has to begin
+trials.OWNER_DELAY_SECONDS = 0.0  # a fork restarts faster than a new process
 folder, kills, target = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 search = SearchOptions(granularity=Granularity(work=1e4, polish_steps=2))
 quick = dict(model=ModelOptions(effort=Effort(steps=20)), search=search, n_startup_trials=4)
@@ -94,18 +96,18 @@ def check(folder: Path, kills: int, target: int) -> None:
     assert [trial[2] for trial in undisturbed] == ["COMPLETE"] * target
     for disturbed in (plain, recovered):
         assert [trial for trial in disturbed if trial[2] == "COMPLETE"] == undisturbed
-        assert len(disturbed) > target  # some trial did die
+        assert len(disturbed) > target  # at least one trial is stale
     assert {trial[2] for trial in plain} == {"COMPLETE", "RUNNING"}
-    # one that died between its creation and its owner has no parameters, and is left as it is
+    # a trial whose process died before its owner was stored has no parameters, and stays running
     assert {trial[2] for trial in recovered if trial[0] or trial[2] != "RUNNING"} == {"COMPLETE", "FAIL"}
 
 
-def test_a_study_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_a_killed_study_ends_with_the_same_trials(tmp_path: Path) -> None:
     check(tmp_path, 5, 13)
 
 
 @pytest.mark.system
-def test_a_study_that_is_killed_twenty_times(tmp_path: Path) -> None:
+def test_a_study_killed_twenty_times_ends_with_the_same_trials(tmp_path: Path) -> None:
     check(tmp_path, 20, 42)
 
 
@@ -133,7 +135,7 @@ study.optimize(objective, n_trials=8)
 
 
 @pytest.mark.system
-def test_workers_in_processes_of_their_own_one_of_which_is_killed(tmp_path: Path) -> None:
+def test_four_processes_one_of_which_is_killed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/study.db"
     study = optuna.create_study(storage=url, study_name="s", sampler=DecHBOSampler(n_startup_trials=6))
     command = [sys.executable, "-W", "ignore", "-c", WORKER, url]
@@ -147,9 +149,9 @@ def test_workers_in_processes_of_their_own_one_of_which_is_killed(tmp_path: Path
         assert worker is victim or worker.returncode == 0, error
     states = [trial.state for trial in study.trials]
     assert states.count(TrialState.COMPLETE) in (24 + 2, 24 + 3)
-    assert recover(study) in ([doomed], [])  # it may just have finished
+    assert recover(study) in ([doomed], [])  # it may have finished just before
     points = [(trial.params["x"], trial.params["n"]) for trial in study.trials if trial.state == TrialState.COMPLETE]
-    assert len(set(points)) >= len(points) - 2  # at the very same moment two may get the same
+    assert len(set(points)) >= len(points) - 2  # two workers that ask at the same moment may get the same point
     assert TrialState.RUNNING not in [trial.state for trial in study.trials]
 
 
@@ -160,12 +162,12 @@ def study_with(**more: Any) -> optuna.Study:
 
 
 def die(study: optuna.Study, trial: optuna.Trial, owner: str = GONE) -> None:
-    """The trial's process is gone."""
-    study._storage.set_trial_system_attr(trial._trial_id, OWNER, owner)
+    """Let the trial belong to a dead process."""
+    storage_of(study).set_trial_system_attr(trial_id(trial), OWNER, owner)
 
 
-def test_what_died_is_failed_and_queued_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "MOMENT", 0.0)
+def test_stale_trials_are_failed_and_queued_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "OWNER_DELAY_SECONDS", 0.0)
     study = study_with()
     trial = study.ask(SPACE)
     trial.set_user_attr("note", "kept")
@@ -174,7 +176,7 @@ def test_what_died_is_failed_and_queued_again(monkeypatch: pytest.MonkeyPatch) -
     assert recover(study) == [1]
     assert recover(study) == []
     first, second, retry = study.trials[1:]
-    assert (first.state, first.system_attrs[DIED]) == (TrialState.FAIL, True)
+    assert (first.state, first.system_attrs[STALE]) == (TrialState.FAIL, True)
     assert second.number == alive.number
     assert second.state == TrialState.RUNNING
     assert (retry.state, retry.params, retry.user_attrs) == (TrialState.WAITING, trial.params, {"note": "kept"})
@@ -189,14 +191,14 @@ def test_what_died_is_failed_and_queued_again(monkeypatch: pytest.MonkeyPatch) -
     assert study.trials[-1].system_attrs["failed_trial"] == 1
 
 
-def test_without_retry_it_is_failed_only() -> None:
+def test_without_retry_stale_trials_are_only_failed() -> None:
     study = study_with()
     die(study, study.ask(SPACE))
     assert recover(study, retry=False) == [1]
     assert [trial.state for trial in study.trials] == [TrialState.COMPLETE, TrialState.FAIL]
 
 
-def test_a_trial_that_died_while_being_asked_for_comes_again_as_the_next_suggestion() -> None:
+def test_an_incomplete_stale_trial_is_the_next_suggestion() -> None:
     study = study_with()
     trial = study.ask()
     x = trial.suggest_float("x", 0, 1)
@@ -212,13 +214,13 @@ def test_what_was_enqueued_is_never_lost() -> None:
     trial = study.ask()
     assert trial.suggest_float("x", 0, 1) == 0.125
     die(study, trial)
-    study.ask(SPACE)  # takes the place of what died, not its enqueued parameters
+    study.ask(SPACE)  # replaces the stale trial, but not its enqueued parameters
     assert recover(study) == [1]
     assert study.trials[-1].state == TrialState.WAITING
     assert study.ask(SPACE).params["x"] == 0.125
 
 
-def test_a_trial_whose_place_is_taken_does_not_come_again() -> None:
+def test_a_replaced_trial_is_not_retried() -> None:
     study = study_with()
     trial = study.ask(SPACE)
     die(study, trial)
@@ -227,11 +229,11 @@ def test_a_trial_whose_place_is_taken_does_not_come_again() -> None:
     assert len(study.trials) == 3
 
 
-def test_trials_of_others_are_left_alone_unless_nobody_else_is_there() -> None:
+def test_trials_of_other_hosts_are_left_alone_unless_nobody_else_works() -> None:
     study = study_with()
     for owner in ('{"host": "elsewhere", "pid": 1}', "nonsense"):
         die(study, study.ask(SPACE), owner)
-    study._storage.create_new_trial(study._study_id)
+    storage_of(study).create_new_trial(study_id(study))
     assert recover(study) == []
     assert recover(study, nobody_else=True) == [1, 2, 3]
     assert [trial.state for trial in study.trials[4:]] == [TrialState.WAITING] * 2
@@ -247,7 +249,7 @@ def test_other_samplers_studies_can_be_recovered_too() -> None:
 
 
 def test_stale_heartbeats(tmp_path: Path) -> None:
-    """As RDBStorage calls it: the trial is failed already, and nothing can be written to it any more."""
+    """As RDBStorage calls it: the trial has failed already and cannot be changed."""
     with pytest.warns(optuna.exceptions.ExperimentalWarning):
         storage = optuna.storages.RDBStorage(
             f"sqlite:///{tmp_path}/s.db",
@@ -258,36 +260,38 @@ def test_stale_heartbeats(tmp_path: Path) -> None:
     study = optuna.create_study(storage=storage, sampler=DecHBOSampler(seed=0, search_space=SPACE))
     with pytest.warns(UserWarning, match="Heartbeat"):
         trial = study.ask(SPACE)
-    study._storage.set_trial_state_values(trial._trial_id, state=TrialState.FAIL)
+    storage_of(study).set_trial_state_values(trial_id(trial), state=TrialState.FAIL)
     callback = storage.get_heartbeat_stale_trial_callback()
     assert callback is not None
     callback(study, study.trials[0])
-    callback(study, study.trials[0])  # once is enough
+    callback(study, study.trials[0])  # the second call does nothing
     assert [t.state for t in study.trials] == [TrialState.FAIL, TrialState.WAITING]
     assert study.trials[1].params == trial.params
-    assert study.sampler.optimizer(study).evaluations == ()
+    assert sampler_of(study).optimizer(study).evaluations == ()
 
 
-def test_a_retry_whose_process_dies_before_it_is_its_owner_is_known_to_be_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retry_without_a_new_owner_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     study = study_with()
     trial = study.ask(SPACE)
     die(study, trial)
     assert recover(study) == [1]
     waiting = study.trials[-1]
-    assert study._storage.set_trial_state_values(waiting._trial_id, state=TrialState.RUNNING)  # and then it is killed
-    assert recover(study) == []  # for a moment it may be alive
-    monkeypatch.setattr(trials, "MOMENT", 0.0)
+    assert storage_of(study).set_trial_state_values(
+        trial_id(waiting), state=TrialState.RUNNING
+    )  # and then the process dies
+    assert recover(study) == []  # its new process may not have stored its owner yet
+    monkeypatch.setattr(trials, "OWNER_DELAY_SECONDS", 0.0)
     assert recover(study) == [2]
     assert study.ask(SPACE).params == trial.params
 
 
-def test_one_that_died_before_it_had_an_owner_is_left_as_it_is_and_changes_nothing(
+def test_a_trial_without_owner_and_parameters_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trials, "MOMENT", 0.0)
+    monkeypatch.setattr(trials, "OWNER_DELAY_SECONDS", 0.0)
     undisturbed, study = study_with(), study_with()
-    study._storage.create_new_trial(study._study_id)  # and then the process is killed
+    storage_of(study).create_new_trial(study_id(study))  # and then the process dies
     assert recover(study) == []
     asked, expected = study.ask(), undisturbed.ask()
-    for name in ("x", "y", "z"):  # z is drawn independently
+    for name in ("x", "y", "z"):  # z is sampled independently
         assert asked.suggest_float(name, 0, 1) == expected.suggest_float(name, 0, 1)

@@ -1,4 +1,4 @@
-"""Distributions and spaces: every value survives the way there and back."""
+"""Distributions and spaces: every value survives the round trip."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_constants_are_left_out() -> None:
         "one": CategoricalDistribution(["only"]),
         "low": FloatDistribution(2, 2),
         "coarse": IntDistribution(3, 3, step=5),
-        "same": CategoricalDistribution([1, True]),  # Optuna only ever stores the first of these
+        "same": CategoricalDistribution([1, True]),  # Optuna only stores the first of these
         "nans": CategoricalDistribution([math.nan, math.nan]),
     }
     translation = Translation.of({**constants, "x": FloatDistribution(0, 1)})
@@ -80,11 +80,11 @@ def test_decoded_values_are_contained_in_their_distribution(data: st.DataObject)
         np.array(data.draw(st.lists(st.floats(0, 1), min_size=4, max_size=4)))[: translation.space.dim]
     )
     ours = translation.space.decode(point)
-    theirs = translation.theirs(ours)
+    theirs = translation.to_optuna(ours)
     for name, value in theirs.items():
         assert distributions[name]._contains(distributions[name].to_internal_repr(value))
         assert type(value) in (int, float, str, bool, type(None))
-    assert translation.ours(theirs) == ours
+    assert translation.from_optuna(theirs) == ours
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,17 @@ def test_decoded_values_are_contained_in_their_distribution(data: st.DataObject)
 )
 def test_values_outside_are_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(ParameterError, match=name):
-        Translation.of(MIXED).ours({name: value})
+        Translation.of(MIXED).from_optuna({name: value})
 
 
-def test_choices_that_json_cannot_hold_stand_by_their_index() -> None:
+def test_choices_that_json_cannot_represent_become_indices() -> None:
     translation = Translation.of({"c": CategoricalDistribution(["a", math.nan, math.inf])})
     assert translation.space == Space({"c": Categorical([0, 1, 2])})
-    assert translation.ours({"c": float("nan")}) == {"c": 1}
-    assert translation.theirs({"c": 2}) == {"c": math.inf}
+    assert translation.from_optuna({"c": float("nan")}) == {"c": 1}
+    assert translation.to_optuna({"c": 2}) == {"c": math.inf}
 
 
-def test_linear_constraints_come_along_with_constants_put_in() -> None:
+def test_linear_constraints_with_constants_inserted() -> None:
     distributions = {"a": FloatDistribution(0, 1), "b": IntDistribution(0, 3), "k": FloatDistribution(0.25, 0.25)}
     space = space_of(distributions, ["a + b + 2*k <= 2", Linear({"a": 1, "b": -1}, upper=0)])
     assert space.constraints == (Linear({"a": 1, "b": 1}, upper=1.5), Linear({"a": 1, "b": -1}, upper=0))
@@ -116,7 +116,7 @@ def test_linear_constraints_come_along_with_constants_put_in() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"x": 3}, {"x": (0, 1)}, [("x", FloatDistribution(0, 1))]])
-def test_what_is_no_search_space_is_refused(wrong: Any) -> None:
+def test_invalid_search_spaces_are_refused(wrong: Any) -> None:
     with pytest.raises(SpaceError, match="istribution"):
         space_of(wrong)
 

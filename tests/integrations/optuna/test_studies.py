@@ -1,4 +1,4 @@
-"""Studies of all kinds: spaces that change, trials that fail, are pruned, or come from elsewhere."""
+"""Studies of all kinds: changing spaces; failed, pruned, enqueued and added trials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 
 from dechbo import Float, Space
 from dechbo.errors import ParameterError, SpaceExhausted
-from optuna_cases import MIXED, listening, mixed, objective, params_of, sampler
+from optuna_cases import MIXED, listening, mixed, objective, params_of, sampler, sampler_of, suggest
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def heard() -> Any:
         yield said
 
 
-def test_conditional_parameters_are_drawn_independently_with_one_warning(heard: list[str]) -> None:
+def test_conditional_parameters_are_sampled_independently_with_one_warning(heard: list[str]) -> None:
     def conditional(trial: optuna.Trial) -> float:
         x = trial.suggest_float("x", 0, 1)
         return x + (trial.suggest_float("y", 0, 1) if trial.number % 2 else trial.suggest_int("z", 0, 9))
@@ -33,7 +33,7 @@ def test_conditional_parameters_are_drawn_independently_with_one_warning(heard: 
     study.optimize(conditional, n_trials=7)
     assert len(heard) == 1
     assert "search_space" in heard[0]
-    assert study.sampler.optimizer(study).space == Space({"x": Float(0, 1)})
+    assert sampler_of(study).optimizer(study).space == Space({"x": Float(0, 1)})
     again = optuna.create_study(sampler=sampler(warn_independent_sampling=False))
     again.optimize(conditional, n_trials=8)
     assert params_of(again) == params_of(study)
@@ -49,7 +49,7 @@ def test_the_first_trials_of_several_workers_are_no_reason_to_warn(heard: list[s
     assert heard == []
 
 
-def test_independent_draws_depend_on_seed_trial_and_name() -> None:
+def test_independent_samples_depend_on_seed_trial_and_name() -> None:
     def draws(seed: int) -> list[tuple[float, float]]:
         study = optuna.create_study(sampler=sampler(seed=seed))
         asked = [study.ask() for _ in range(3)]
@@ -63,28 +63,28 @@ def test_a_space_that_changes_keeps_what_fits() -> None:
     study = optuna.create_study(sampler=sampler())
     study.optimize(lambda t: t.suggest_float("x", 0, 1) + t.suggest_float("y", 0, 1), n_trials=6)
     study.optimize(lambda t: t.suggest_float("x", 0, 1) + t.suggest_float("y", 0, 2), n_trials=3)
-    assert study.sampler.optimizer(study).space.names == ("x",)
+    assert sampler_of(study).optimizer(study).space.names == ("x",)
     given = sampler(search_space={"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}).optimizer(study)
     inside = [trial for trial in study.trials if trial.params["y"] <= 1]
     assert len(given.evaluations) == len(inside)
 
 
-def test_steps_too_fine_for_a_model_are_drawn_independently() -> None:
+def test_steps_too_fine_for_a_model_are_sampled_independently() -> None:
     study = optuna.create_study(sampler=sampler())
     study.optimize(lambda t: t.suggest_float("x", 0, 1e9, step=1e-9) + t.suggest_float("y", 0, 1), n_trials=6)
-    assert study.sampler.optimizer(study).space.names == ("y",)
+    assert sampler_of(study).optimizer(study).space.names == ("y",)
 
 
-def test_a_finite_space_goes_round_again(heard: list[str]) -> None:
+def test_an_exhausted_space_repeats_its_points(heard: list[str]) -> None:
     study = optuna.create_study(sampler=sampler(search_space={"n": IntDistribution(0, 2)}))
     study.optimize(lambda t: t.suggest_int("n", 0, 2), n_trials=6)
     assert {trial.params["n"] for trial in study.trials[:3]} == {0, 1, 2}
     assert len(heard) == 1
     with pytest.raises(SpaceExhausted):
-        study.sampler.suggest(study)
+        sampler_of(study).suggest(study)
 
 
-def test_failed_and_nan_trials_are_survived() -> None:
+def test_failed_and_nan_trials_are_failed_evaluations() -> None:
     def fragile(trial: optuna.Trial) -> float:
         value = objective(trial)
         if trial.number in (0, 5):
@@ -93,7 +93,7 @@ def test_failed_and_nan_trials_are_survived() -> None:
 
     study = optuna.create_study(sampler=sampler(search_space=MIXED))
     study.optimize(fragile, n_trials=10, catch=(RuntimeError,))
-    told = study.sampler.optimizer(study).evaluations
+    told = sampler_of(study).optimizer(study).evaluations
     assert [evaluation.failed for evaluation in told] == [k in (0, 2, 5, 7) for k in range(10)]
     assert len({str(params) for params in params_of(study)}) == 10
 
@@ -111,7 +111,7 @@ def test_pruned_trials_count() -> None:
     study.optimize(slow, n_trials=14)
     states = [trial.state for trial in study.trials]
     assert TrialState.PRUNED in states
-    told = study.sampler.optimizer(study).evaluations
+    told = sampler_of(study).optimizer(study).evaluations
     assert [evaluation.failed for evaluation in told] == [False] * 14
 
 
@@ -134,19 +134,20 @@ def test_enqueued_and_added_trials_are_a_warm_start() -> None:
     for x in (0.1, 0.6, 0.9):
         params = {"x": x, "y": 0.1, "n": 2, "c": "a"}
         study.add_trial(optuna.create_trial(params=params, distributions=MIXED, value=mixed(params)))
-    assert len(study.sampler.optimizer(study).evaluations) == 3
+    assert len(sampler_of(study).optimizer(study).evaluations) == 3
     study.enqueue_trial({"n": 6, "c": None})
     study.enqueue_trial({"x": 0.3, "y": 0.2, "n": 1, "c": None, "unknown": 4})
     study.optimize(objective, n_trials=3)
     partly, whole, free = study.trials[3:]
     assert (partly.params["n"], partly.params["c"]) == (6, None)
     assert whole.params == {"x": 0.3, "y": 0.2, "n": 1, "c": None}
-    assert study.sampler.info is not None
-    assert study.sampler.info.source != "initial design"
+    info = sampler_of(study).info
+    assert info is not None
+    assert info.source != "initial design"
     assert free.state == TrialState.COMPLETE
 
 
-def test_what_a_partial_fixed_sampler_holds_is_known_to_the_model() -> None:
+def test_the_model_knows_what_a_partial_fixed_sampler_fixes() -> None:
     study = optuna.create_study(sampler=sampler())
     study.optimize(objective, n_trials=6)
     inner = study.sampler
@@ -160,12 +161,13 @@ def test_what_a_partial_fixed_sampler_holds_is_known_to_the_model() -> None:
 
 def test_constraints_reach_the_core() -> None:
     def limited(trial: optuna.Trial) -> float:
-        trial.set_constraint("budget", trial.suggest_float("x", 0, 1) - 0.5)
-        return -trial.params["x"]
+        x = trial.suggest_float("x", 0, 1)
+        trial.set_constraint("budget", x - 0.5)
+        return -x
 
     study = optuna.create_study(sampler=sampler())
     study.optimize(limited, n_trials=8)
-    optimizer = study.sampler.optimizer(study)
+    optimizer = sampler_of(study).optimizer(study)
     told = optimizer.evaluations
     assert [e.constraints for e in told] == [{"budget": e.params["x"] - 0.5} for e in told]
     assert optimizer.best is not None
@@ -176,19 +178,19 @@ def test_constraints_reach_the_core() -> None:
 def test_known_linear_constraints_hold_always() -> None:
     space = {"a": FloatDistribution(0, 1), "b": FloatDistribution(0, 1), "n": IntDistribution(0, 3)}
     study = optuna.create_study(sampler=sampler(search_space=space, constraints=["a + b <= 0.8", "n - 4*a >= 0"]))
-    study.optimize(lambda t: -sum(t._suggest(name, space[name]) for name in space), n_trials=12)
+    study.optimize(lambda t: -sum(suggest(t, name, space[name]) for name in space), n_trials=12)
     for trial in study.trials:
         assert trial.params["a"] + trial.params["b"] <= 0.8 + 1e-9
         assert trial.params["n"] - 4 * trial.params["a"] >= -1e-9
 
 
-def test_what_is_enqueued_wins_over_known_constraints_and_only_there(heard: list[str]) -> None:
+def test_only_enqueued_values_override_known_constraints(heard: list[str]) -> None:
     space = {name: FloatDistribution(0, 1) for name in "abc"}
     limited = sampler(search_space=space, constraints=["a + b <= 1"])
     study = optuna.create_study(sampler=limited)
     study.enqueue_trial({"a": 0.9, "b": 0.9})
     study.enqueue_trial({"a": 0.8, "b": 0.8, "c": 0.1})
-    study.optimize(lambda t: sum(t._suggest(name, space[name]) for name in space), n_trials=6)
+    study.optimize(lambda t: sum(suggest(t, name, space[name]) for name in space), n_trials=6)
     assert [(t.params["a"], t.params["b"]) for t in study.trials[:2]] == [(0.9, 0.9), (0.8, 0.8)]
     assert all(t.params["a"] + t.params["b"] <= 1 for t in study.trials[2:])
     assert len(heard) == 1

@@ -1,4 +1,4 @@
-"""Whose process a trial belongs to, and whether it is gone: with real processes."""
+"""Identify processes and tell whether they have ended, with real processes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from dechbo.integrations.optuna import is_dead, owners, this_process
+from dechbo.integrations.optuna import is_dead, processes, this_process
 
 # the file alone: the package takes a second to import
-CODE = f"import runpy; print(runpy.run_path({owners.__file__!r})['this_process'](), flush=True); input()"
+CODE = f"import runpy; print(runpy.run_path({processes.__file__!r})['this_process'](), flush=True); input()"
 
 
 def changed(owner: str, **values: Any) -> str:
@@ -27,10 +27,10 @@ def test_a_process_is_alive_until_it_is_killed() -> None:
         owner = p.stdout.readline()
         assert json.loads(owner)["pid"] == p.pid
         assert not is_dead(owner)
-        # a process started later that has its number
+        # another process with the same id
         assert is_dead(changed(owner, started=json.loads(owner)["started"] - 1))
         p.send_signal(signal.SIGKILL)
-        p.stdout.read()  # its end, though nobody has waited for it: it may be a zombie still
+        p.stdout.read()  # wait for its end; it may still be a zombie
         p.wait()
     assert is_dead(owner)
 
@@ -53,23 +53,23 @@ def test_this_process_is_alive() -> None:
 @pytest.mark.parametrize(
     "elsewhere", [{"host": "another-host"}, {"namespace": "pid:[1]"}, {"boot": "x", "machine": "y"}, {"pid": -1}]
 )
-def test_what_cannot_be_known_from_here_is_not_dead(elsewhere: dict[str, Any]) -> None:
+def test_processes_of_other_hosts_are_not_dead(elsewhere: dict[str, Any]) -> None:
     gone = changed(this_process(), started=0)
     assert is_dead(gone)
     assert not is_dead(changed(gone, **elsewhere))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", "nonsense", '{"pid": "x"}', '{"pid": 1e400}', None, 7])
-def test_a_text_that_says_nothing_is_not_dead(text: Any) -> None:
+def test_malformed_text_is_not_dead(text: Any) -> None:
     assert not is_dead(text)
 
 
-def test_a_machine_that_was_started_again_has_lost_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_from_before_a_reboot_are_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"host": "h", "machine": "m", "boot": "2", "namespace": "pid:[4026531836]"}
-    monkeypatch.setattr(owners, "_machine", lambda: here)
+    monkeypatch.setattr(processes, "_machine", lambda: here)
     before = json.dumps({**here, "boot": "1", "pid": 1, "started": 5})
     assert is_dead(before)
     assert not is_dead(changed(before, machine="another"))
-    # in containers the number of the machine says nothing
-    monkeypatch.setattr(owners, "_machine", lambda: {**here, "namespace": "pid:[7]"})
+    # containers on one machine share its machine id
+    monkeypatch.setattr(processes, "_machine", lambda: {**here, "namespace": "pid:[7]"})
     assert not is_dead(changed(before, namespace="pid:[7]"))

@@ -1,4 +1,4 @@
-"""A suggestion depends on what is in the storage alone."""
+"""A suggestion depends only on the storage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.trial import TrialState
 
 from dechbo.integrations.optuna import OWNER, this_process
-from optuna_cases import MIXED, listening, mixed, objective, params_of, sampler
+from optuna_cases import MIXED, listening, mixed, objective, params_of, sampler, sampler_of, suggest
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +27,12 @@ def heard() -> Any:
 @pytest.mark.parametrize("seed", range(2))
 def test_the_same_finished_and_pending_trials_give_the_same_suggestion(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kept = sampler(search_space=MIXED)
-    study = optuna.create_study(sampler=kept)
+    lasting = sampler(search_space=MIXED)
+    study = optuna.create_study(sampler=lasting)
     running: list[optuna.Trial] = []
     for step in range(14):
         fixed = {"c": None} if rng.random() < 0.2 else None
-        suggestion = kept.suggest(study, fixed=fixed)
+        suggestion = lasting.suggest(study, fixed=fixed)
         if step % 5 == 2 or fixed:
             assert sampler(search_space=MIXED).suggest(study, fixed=fixed) == suggestion
         running.append(study.ask(MIXED))
@@ -44,7 +44,7 @@ def test_the_same_finished_and_pending_trials_give_the_same_suggestion(seed: int
             else:
                 study.tell(done, mixed(done.params))
     shuffled = {name: MIXED[name] for name in reversed(MIXED)}
-    assert sampler(search_space=shuffled).suggest(study) == kept.suggest(study)
+    assert sampler(search_space=shuffled).suggest(study) == lasting.suggest(study)
 
 
 @pytest.mark.system
@@ -70,24 +70,24 @@ study = optuna.load_study(storage={url!r}, study_name="s", sampler=sampler)
 print(sampler.suggest(study))
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(study.sampler.suggest(study))
+    assert done.stdout.strip() == str(sampler_of(study).suggest(study))
 
 
-def test_a_seed_is_drawn_and_kept_and_a_given_one_wins() -> None:
+def test_a_random_seed_is_stored_and_a_given_one_overrides_it() -> None:
     storage = optuna.storages.InMemoryStorage()
     study = optuna.create_study(storage=storage, study_name="s", sampler=sampler(seed=None, search_space=MIXED))
-    first = study.sampler.suggest(study)
+    first = sampler_of(study).suggest(study)
     assert sampler(seed=None, search_space=MIXED).suggest(study) == first
     given = sampler(seed=5, search_space=MIXED).suggest(study)
     assert given != first
     assert sampler(seed=None, search_space=MIXED).suggest(study) == given
 
 
-def test_a_pickled_sampler_goes_on() -> None:
+def test_a_pickled_sampler_suggests_the_same() -> None:
     study = optuna.create_study(sampler=sampler(search_space=MIXED))
     study.optimize(objective, n_trials=6)
     revived = pickle.loads(pickle.dumps(study.sampler))
-    assert revived.suggest(study) == study.sampler.suggest(study)
+    assert revived.suggest(study) == sampler_of(study).suggest(study)
     assert revived.info is not None
 
 
@@ -116,7 +116,7 @@ def test_what_this_process_has_suggested_is_pending_before_it_is_stored(first: i
     done = optuna.create_trial(params={"n": 0, "m": 0}, distributions=space, value=0.0)
     study.add_trial(done)
     early = [study.ask(), study.ask()]
-    planned = [early[first].relative_params]  # nothing is written yet, and what is known changes meanwhile
+    planned = [early[first].relative_params]  # nothing is stored yet, and the history changes in the meantime
     study.add_trial(optuna.create_trial(params={"n": 1, "m": 0}, distributions=space, value=-1.0))
     planned.append(early[1 - first].relative_params)
     others = [study.ask(space).params for _ in range(4)]
@@ -131,12 +131,12 @@ def test_workers_that_ask_at_once_get_different_points() -> None:
     at_once = [studies[1].ask() for _ in range(3)]  # none has a parameter yet
     for trial in reversed(at_once):
         for name, distribution in MIXED.items():
-            trial._suggest(name, distribution)
-    assert at_once[2].params == in_order[2]  # as if the others had come first
+            suggest(trial, name, distribution)
+    assert at_once[2].params == in_order[2]  # as if the others had asked first
     assert len({trial.params["x"] for trial in at_once}) == 3
 
 
-def test_the_process_of_a_trial_is_written_down() -> None:
+def test_the_process_of_a_trial_is_stored() -> None:
     study = optuna.create_study(sampler=sampler())
     study.optimize(objective, n_trials=1)
     assert study.trials[0].system_attrs[OWNER] == this_process()

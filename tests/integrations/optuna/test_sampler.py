@@ -1,4 +1,4 @@
-"""DecHBOSampler in Optuna's hands: search, graphs and options."""
+"""DecHBOSampler: search, graphs and options."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from dechbo import FactorGraph, Float, Int, Space
 from dechbo.errors import NoObservations, OptionError, ParameterError, ScopeError, SpaceError
 from dechbo.integrations.optuna import DecHBOSampler
-from optuna_cases import MIXED, QUICK, listening, objective, params_of, sampler
+from optuna_cases import MIXED, QUICK, listening, objective, params_of, sampler, sampler_of
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_a_maximising_study_is_the_mirror_of_a_minimising_one() -> None:
 
 
 def test_parameters_are_keyed_by_name() -> None:
-    """x10 stands before x2 in Optuna's search spaces."""
+    """Optuna sorts x10 before x2."""
 
     def one_matters(trial: optuna.Trial) -> float:
         return sum(i * trial.suggest_int(f"x{i}", i, i + 9) for i in range(30)) / 100
@@ -52,7 +52,7 @@ def test_parameters_are_keyed_by_name() -> None:
     study = optuna.create_study(sampler=sampler(graph="random"))
     study.optimize(one_matters, n_trials=8)
     assert all(i <= trial.params[f"x{i}"] <= i + 9 for trial in study.trials for i in range(30))
-    told = study.sampler.optimizer(study).evaluations
+    told = sampler_of(study).optimizer(study).evaluations
     assert [evaluation.params for evaluation in told] == params_of(study)
 
 
@@ -61,17 +61,17 @@ def test_constants_keep_their_value_and_stay_out_of_the_model() -> None:
     study = optuna.create_study(sampler=sampler(search_space=space))
     trial = study.ask(space)
     assert (trial.params["k"], trial.params["one"]) == (7, None)
-    assert study.sampler.optimizer(study).space.names == tuple(sorted(MIXED))
-    assert study.sampler.suggest(study)["k"] == 7
+    assert sampler_of(study).optimizer(study).space.names == tuple(sorted(MIXED))
+    assert sampler_of(study).suggest(study)["k"] == 7
 
 
 def test_only_constants() -> None:
-    space = {"k": IntDistribution(7, 7)}
+    space: dict[str, BaseDistribution] = {"k": IntDistribution(7, 7)}
     study = optuna.create_study(sampler=sampler(search_space=space))
-    assert study.sampler.suggest(study, fixed={"k": 7}) == {"k": 7}
+    assert sampler_of(study).suggest(study, fixed={"k": 7}) == {"k": 7}
     assert study.ask(space).params == {"k": 7}
     with pytest.raises(NoObservations, match="search_space"):
-        study.sampler.optimizer(study)
+        sampler_of(study).optimizer(study)
 
 
 def test_odd_choices() -> None:
@@ -79,17 +79,17 @@ def test_odd_choices() -> None:
     study = optuna.create_study(sampler=sampler(n_startup_trials=2))
     study.optimize(lambda t: float(str(t.suggest_categorical("c", choices)) == "2.5") + t.suggest_float("x", 0, 1), 12)
     assert {str(trial.params["c"]) for trial in study.trials} <= {str(choice) for choice in choices}
-    assert len(study.sampler.optimizer(study).evaluations) == 12
+    assert len(sampler_of(study).optimizer(study).evaluations) == 12
 
 
 def test_a_given_graph_by_names() -> None:
     groups = [("x", "n"), ["y"], "c"]
     study = optuna.create_study(sampler=sampler(search_space=MIXED, graph=groups))
-    assert study.sampler.optimizer(study).graph == FactorGraph(4, ((1, 2), (3,), (0,)))  # of c, n, x, y
+    assert sampler_of(study).optimizer(study).graph == FactorGraph(4, ((1, 2), (3,), (0,)))  # of c, n, x, y
     order = list(MIXED)  # x, y, n, c
     numbered = FactorGraph(4, ((order.index("x"), order.index("n")), (order.index("y"),), (order.index("c"),)))
     same = sampler(search_space=MIXED, graph=numbered)
-    assert same.optimizer(study).graph == study.sampler.optimizer(study).graph
+    assert same.optimizer(study).graph == sampler_of(study).optimizer(study).graph
     study.optimize(objective, n_trials=6)
     later = sampler(graph=[("x", "n"), ("x", "missing")])
     assert later.optimizer(study).graph == FactorGraph(4, ((1, 2), (2,), (0,), (3,)))
@@ -97,10 +97,11 @@ def test_a_given_graph_by_names() -> None:
 
 def test_info_of_the_last_ask() -> None:
     study = optuna.create_study(sampler=sampler())
-    assert study.sampler.info is None
+    assert sampler_of(study).info is None
     study.optimize(objective, n_trials=6)
-    assert study.sampler.info is not None
-    assert study.sampler.info.graph is not None
+    info = sampler_of(study).info
+    assert info is not None
+    assert info.graph is not None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_info_of_the_last_ask() -> None:
         ({"nonsense": 1}, TypeError, "nonsense"),
         ({"warn_independent_sampling": "no"}, OptionError, "warn_independent"),
         ({"graph": "tree"}, OptionError, "random"),
-        ({"graph": 3}, OptionError, "groups"),
+        ({"graph": 3}, OptionError, "scopes of names"),
         ({"graph": [(1, 2)]}, OptionError, "names such as"),
         ({"graph": [("x", "z")], "search_space": MIXED}, OptionError, "'z'"),
         ({"graph": FactorGraph.singletons(2)}, OptionError, "search_space"),
@@ -144,8 +145,8 @@ def test_wrong_fixed_values_are_refused(fixed: dict[str, Any]) -> None:
 def test_a_space_of_ours_is_a_search_space_too() -> None:
     space = Space({"b": Float(0, 1), "a": Int(0, 5)}, constraints=["a + b <= 3"])
     study = optuna.create_study(sampler=sampler(search_space=space))
-    assert list(study.sampler.suggest(study)) == ["b", "a"]
-    assert study.sampler.optimizer(study).space.constraints == space.constraints
+    assert list(sampler_of(study).suggest(study)) == ["b", "a"]
+    assert sampler_of(study).optimizer(study).space.constraints == space.constraints
 
 
 def test_several_objectives_are_refused() -> None:
@@ -153,6 +154,6 @@ def test_several_objectives_are_refused() -> None:
     with pytest.raises(OptionError, match="one objective"):
         study.optimize(objective, n_trials=1)
     with pytest.raises(OptionError, match="set_constraint"):
-        study.sampler.suggest(study)
+        sampler_of(study).suggest(study)
     with pytest.raises(OptionError, match="one objective"):
-        study.sampler.optimizer(study)
+        sampler_of(study).optimizer(study)
