@@ -13,9 +13,9 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 
-QUICK: dict[str, Any] = {"effort": Effort(steps=20), "granularity": Granularity(work=1e5, polish_steps=3)}
+QUICK: dict[str, Any] = {"effort": StructureOptions(steps=20), "granularity": Granularity(work=1e5, polish_steps=3)}
 MIXED: dict[str, BaseDistribution] = {
     "x": FloatDistribution(0, 1),
     "y": FloatDistribution(1e-3, 1, log=True),

@@ -200,7 +200,7 @@ def test_messages_stay_short_with_many_parameters() -> None:
 
 @given(factor_graphs(max_dim=8, max_factors=6, max_size=4))
 def test_a_closed_graph_holds_every_part_once(graph):
-    closed = graph.closed()
+    closed = graph.with_subsets()
     held = [frozenset(scope) for scope in closed.scopes]
     assert len(set(held)) == len(held)
     assert closed.scopes[: graph.dim] == tuple((i,) for i in range(graph.dim))

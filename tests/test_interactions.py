@@ -13,10 +13,10 @@ from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.interactions import sobol_shares
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Int(0, 9), "d": Categorical(["p", "q", "r"])})
-QUICK = Effort(chains=2, steps=200)
+QUICK = StructureOptions(chains=2, steps=200)
 
 
 def objective(params: dict) -> float:

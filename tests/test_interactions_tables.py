@@ -11,9 +11,9 @@ import pytest
 import dechbo
 from dechbo import Categorical, Float, Int, Space
 from dechbo.errors import DataError
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 
-QUICK = Effort(chains=2, steps=200)
+QUICK = StructureOptions(chains=2, steps=200)
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "n": Int(0, 5), "kind": Categorical(["p", "q"])})
 
 

@@ -57,7 +57,7 @@ class Hopeless(StudyError):
     """A run has ended early: its first evaluations all failed."""
 
 
-def shortened(items: Sequence[object], most: int = 8) -> str:
+def format_list(items: Sequence[object], most: int = 8) -> str:
     """A list as an error message shows it: the first few items, and how many there are where that is not all."""
     shown = ", ".join(map(repr, items[:most]))
     return f"[{shown}, …] ({len(items)} in all)" if len(items) > most else f"[{shown}]"

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.errors import ScopeError, shortened
+from dechbo.errors import ScopeError, format_list
 
 Scope = tuple[int, ...]
 Item = TypeVar("Item")
@@ -47,7 +47,7 @@ class FactorGraph:
         missing = sorted(set(range(self.dim)) - {i for scope in self.scopes for i in scope})
         if missing:
             raise ScopeError(
-                f"every variable needs a factor, but variables {shortened(missing)} are in no scope: "
+                f"every variable needs a factor, but variables {format_list(missing)} are in no scope: "
                 "add them to a scope, or call FactorGraph.covering(dim, scopes)"
             )
 
@@ -74,14 +74,14 @@ class FactorGraph:
             unknown = [name for name in names if not isinstance(name, str) or name not in index]
             if unknown:
                 raise ScopeError(
-                    f"scope {names} names {unknown}, which are not parameters; the space has {shortened(list(index))}"
+                    f"scope {names} names {unknown}, which are not parameters; the space has {format_list(list(index))}"
                 )
             numbered.append(tuple(index[name] for name in names))
         held = {i for scope in numbered for i in scope}
         missing = [name for name, i in index.items() if i not in held]
         if missing:
             raise ScopeError(
-                f"every parameter needs a factor, but {shortened(missing)} are in no scope: "
+                f"every parameter needs a factor, but {format_list(missing)} are in no scope: "
                 f"add e.g. ({missing[0]!r},) for a parameter that acts on its own"
             )
         return cls(len(index), tuple(numbered))

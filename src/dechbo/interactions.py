@@ -17,18 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations
-from dechbo.errors import DataError, NoObservations, OptionError, ParameterError, shortened
+from dechbo.errors import DataError, NoObservations, OptionError, ParameterError, format_list
 from dechbo.gp import AdditiveGP, Ensemble
 from dechbo.gp.centring import NODES, WEIGHTS
 from dechbo.graph import Scope
 from dechbo.models.model import Model, Recipe
 from dechbo.space import Categorical, Float, Int, Parameter, Space
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 from dechbo.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 
-THOROUGH = Effort(chains=4, steps=2000, sweep=10)
+THOROUGH = StructureOptions(chains=4, steps=2000, moves_per_sweep=10)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def sobol_shares(gp: AdditiveGP, data: Observations) -> dict[Scope, float]:
     squares: list[Array] = []
     for i, domain in enumerate(gp.domains):
         at, weights = (NODES, WEIGHTS) if domain is None else (domain, np.full(len(domain), 1 / len(domain)))
-        rows = gp.correlation.between(i, at, data.X[:, i])
+        rows = gp.correlation.matrix(i, at, data.X[:, i])
         squares.append(rows.T @ (weights[:, None] * rows))
     parts = {}
     for scope, variance in zip(gp.graph.scopes, gp.hyperparameters.variances, strict=True):
@@ -99,7 +99,7 @@ def from_table(
     *,
     max_factor_size: int = 3,
     seed: int = 0,
-    effort: Effort = THOROUGH,
+    effort: StructureOptions = THOROUGH,
 ) -> list[Interaction]:
     """The interactions in a table, the largest share of the variance first.
 
@@ -138,7 +138,7 @@ def from_csv(
     names = list(table[0])
     target = names[-1] if target is None else target
     if target not in names:
-        raise DataError(f"{path} has no column {target!r}; it has {shortened(names)}")
+        raise DataError(f"{path} has no column {target!r}; it has {format_list(names)}")
     ragged = [k for k, row in enumerate(table) if None in row or None in row.values()]
     if ragged:
         raise DataError(f"{path}, row {ragged[0] + 1}: the number of fields differs from the header")
@@ -148,7 +148,7 @@ def from_csv(
         space = Space({name: parameter for name, parameter in found.items() if parameter is not None})
     missing = [name for name in space if name not in columns]
     if missing:
-        raise DataError(f"{path} has no columns {shortened(missing)} of the space; it has {shortened(names)}")
+        raise DataError(f"{path} has no columns {format_list(missing)} of the space; it has {format_list(names)}")
     rows = [{name: columns[name][k] for name in space} for k in range(len(table))]
     results = [_result(row[target], k, target) for k, row in enumerate(table)]
     return from_table(rows, results, space, **options)
@@ -157,7 +157,7 @@ def from_csv(
 def _named(row: Any, space: Space) -> dict[str, Any]:
     values = list(row)
     if len(values) != space.dim:
-        raise DataError(f"a row needs {space.dim} values ({shortened(list(space.names))}), got {len(values)}")
+        raise DataError(f"a row needs {space.dim} values ({format_list(list(space.names))}), got {len(values)}")
     return dict(zip(space.names, values, strict=True))
 
 
@@ -175,7 +175,7 @@ def _column(path: object, name: str, texts: list[str]) -> list[Any]:
             return list(texts)
         if given:
             raise DataError(
-                f"{path}: column {name!r} has numbers, but nothing in rows {shortened(empty)}: fill or drop them"
+                f"{path}: column {name!r} has numbers, but nothing in rows {format_list(empty)}: fill or drop them"
             )
     return list(texts)
 

@@ -48,7 +48,7 @@ def factor_gram(gp: AdditiveGP, X: Array, index: int) -> Array:
     theta = gp.hyperparameters
     K = np.full((len(X), len(X)), theta.variances[index])
     for i in gp.graph.scopes[index]:
-        K *= gp.correlation.between(i, X[:, i], X[:, i])
+        K *= gp.correlation.matrix(i, X[:, i], X[:, i])
     return K
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dechbo.acquisition import JointAcquisition
+from dechbo.acquisition import JointConfidenceBound
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.graph import FactorGraph
@@ -31,7 +31,7 @@ def test_values_and_gradient(domains):
     surrogates = [model(domains), Ensemble((model(domains), model(domains, 0.1)), (0.3, 0.7))]
     for surrogate in surrogates:
         posterior = surrogate.condition(data).with_pending(points(2, 3))
-        joint = JointAcquisition(posterior, 2.0)
+        joint = JointConfidenceBound(posterior, 2.0)
         point = points(1, 4)[0]
         value, gradient = joint.value_and_gradient(point)
         assert value == pytest.approx(joint.values(point[None])[0], rel=1e-10)
@@ -45,7 +45,7 @@ def test_values_and_gradient(domains):
 def test_at_observed_points_nothing_is_uncertain():
     data = Observations(points(20), np.random.default_rng(1).standard_normal(20))
     posterior = model().condition(data)
-    np.testing.assert_allclose(JointAcquisition(posterior, 4.0).values(data.X), data.y, atol=0.02)
+    np.testing.assert_allclose(JointConfidenceBound(posterior, 4.0).values(data.X), data.y, atol=0.02)
     assert (sum(posterior.factor(k, data.X[:, scope])[1] for k, scope in enumerate(GRAPH.scopes)) > 0.1).all()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from dechbo.acquisition import Acquisition, TableCache, ucb_tables
+from dechbo.acquisition import AdditiveUCB, TableCache, ucb_tables
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.gp.correlation import Correlation
@@ -68,7 +68,7 @@ def test_the_gram_matrix_is_the_sum_of_products_and_positive_semidefinite():
     gp, X = model(), points(37)
     expected = np.full((37, 37), gp.constant)
     for variance, scope in zip(gp.hyperparameters.variances, GRAPH.scopes, strict=True):
-        expected += variance * np.prod([gp.correlation.between(i, X[:, i], X[:, i]) for i in scope], axis=0)
+        expected += variance * np.prod([gp.correlation.matrix(i, X[:, i], X[:, i]) for i in scope], axis=0)
     K = gp.gram(X)
     np.testing.assert_allclose(K, expected, rtol=1e-10, atol=1e-12)
     assert np.linalg.eigvalsh(K).min() > -1e-9
@@ -130,7 +130,7 @@ def test_tables_cache_and_gradient_agree_with_the_posterior():
     posterior = gp.condition(Observations(X, y)).with_pending(points(2, 8))
     tables = ucb_tables(posterior, candidates, 2.0)
     np.testing.assert_allclose(ucb_tables(posterior, candidates, 2.0, cache=cache).flat, tables.flat, atol=1e-9)
-    acquisition = Acquisition(posterior, 2.0)
+    acquisition = AdditiveUCB(posterior, 2.0)
     rng = np.random.default_rng(9)
     choices = np.stack([rng.integers(0, len(values), 50) for values in candidates], axis=1)
     at = np.stack([values[choices[:, i]] for i, values in enumerate(candidates)], axis=1)

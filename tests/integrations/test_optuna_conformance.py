@@ -10,9 +10,13 @@ from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSampler
 
 from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 
-QUICK = {"effort": Effort(chains=1, steps=20), "granularity": Granularity(work=1e4, polish_steps=0), "graph_samples": 1}
+QUICK = {
+    "effort": StructureOptions(chains=1, steps=20),
+    "granularity": Granularity(work=1e4, polish_steps=0),
+    "graph_samples": 1,
+}
 
 
 class TestBasic(BasicSamplerTestCase, SingleOnlySamplerTestCase):

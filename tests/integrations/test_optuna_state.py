@@ -58,10 +58,10 @@ import optuna
 from optuna.distributions import *
 from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 space = dict(x=FloatDistribution(0, 1), y=FloatDistribution(1e-3, 1, log=True), n=IntDistribution(1, 6),
              c=CategoricalDistribution(["a", None]))
-options = dict(effort=Effort(steps=20), granularity=Granularity(work=1e5, polish_steps=3))
+options = dict(effort=StructureOptions(steps=20), granularity=Granularity(work=1e5, polish_steps=3))
 sampler = DecHBOSampler(n_startup_trials=4, search_space=space, **options)
 study = optuna.load_study(storage={url!r}, study_name="s", sampler=sampler)
 print(sampler.suggest(study))

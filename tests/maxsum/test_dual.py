@@ -3,15 +3,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dechbo.maxsum.absorb import absorption, reduce
 from dechbo.maxsum.dual import dual_sweeps, upper_bound
+from dechbo.maxsum.reduction import merge_plan, reduce_tables
 from strategies import brute_force, factor_graphs, factor_tables, loopy_tables
 
 
 def packed_of(tables):
-    """All kept factors, and the unary maxima of the variables that they do not see."""
-    reduced = reduce(tables)
-    packed = reduced.packed(absorption(tables.graph).kept)
+    """All remaining factors, and the unary maxima of the variables that they do not see."""
+    reduced = reduce_tables(tables)
+    packed = reduced.packed(merge_plan(tables.graph).remaining)
     unary = np.split(reduced.unary, reduced.unary_at[1:-1])
     return packed, sum(unary[i].max() for i in range(tables.graph.dim) if i not in packed.variables)
 
@@ -33,7 +33,7 @@ def test_any_messages_give_an_upper_bound(tables, seed):
 @given(factor_tables(factor_graphs(max_dim=4), forbidden=True))
 def test_dual_messages_give_an_upper_bound(tables):
     packed, beside = packed_of(tables)
-    messages = packed.no_messages()
+    messages = packed.zero_messages()
     sweep(packed, messages, 5)
     assert np.isfinite(messages).all()
     bound, optimum = upper_bound(packed, messages) + beside, brute_force(tables)
@@ -42,7 +42,7 @@ def test_dual_messages_give_an_upper_bound(tables):
 
 def test_the_bound_falls_with_every_sweep():
     packed, beside = packed_of(loopy_tables(np.random.default_rng(1)))
-    messages = packed.no_messages()
+    messages = packed.zero_messages()
     bounds = [upper_bound(packed, messages)]
     for _ in range(8):
         sweep(packed, messages, 1)
@@ -54,7 +54,7 @@ def test_the_bound_falls_with_every_sweep():
 
 def test_after_a_sweep_each_factor_adds_nothing():
     packed, _ = packed_of(loopy_tables(np.random.default_rng(2)))
-    messages = packed.no_messages()
+    messages = packed.zero_messages()
     sweep(packed, messages, 1)
     belief = packed.unary.copy()
     for e, i in enumerate(packed.members):
@@ -65,11 +65,11 @@ def test_after_a_sweep_each_factor_adds_nothing():
 
 def test_without_messages_the_bound_is_the_sum_of_maxima():
     tables = loopy_tables(np.random.default_rng(3))
-    reduced = reduce(tables)
-    kept = absorption(tables.graph).kept
-    maxima = [reduced.flat[reduced.starts[k] : reduced.starts[k + 1]].max() for k in kept]
+    reduced = reduce_tables(tables)
+    remaining = merge_plan(tables.graph).remaining
+    maxima = [reduced.flat[reduced.starts[k] : reduced.starts[k + 1]].max() for k in remaining]
     maxima += [part.max() for part in np.split(reduced.unary, reduced.unary_at[1:-1])]
     packed, _ = packed_of(tables)
-    bound = upper_bound(packed, packed.no_messages())
+    bound = upper_bound(packed, packed.zero_messages())
     assert bound == pytest.approx(sum(maxima), rel=1e-12)
     assert bound >= sum(maxima) * (1 - 1e-15)

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import MaxSum
-from dechbo.maxsum.absorb import absorption, reduce
-from dechbo.maxsum.decoding import conditioned_decode
+from dechbo.maxsum.decoding import decode_sequentially
 from dechbo.maxsum.local_search import ascend, coordinate_ascent
 from dechbo.maxsum.messages import decode, score
+from dechbo.maxsum.reduction import merge_plan, reduce_tables
 from dechbo.tables import FactorTables
 from strategies import factor_graphs, factor_tables
 
 
 def packed_of(tables):
-    return reduce(tables).packed(absorption(tables.graph).kept)
+    return reduce_tables(tables).packed(merge_plan(tables.graph).remaining)
 
 
 def shifts():
@@ -28,7 +28,7 @@ def shifts():
 def test_conditioned_decoding_breaks_ties_in_agreement():
     packed, choice = packed_of(shifts()), np.zeros(3, dtype=np.int64)
     assert decode(packed, packed.unary, choice) == 0.0
-    conditioned_decode(packed, packed.no_messages(), choice)
+    decode_sequentially(packed, packed.zero_messages(), choice)
     assert score(packed, choice) == 3.0
     assert MaxSum().maximize(shifts()).value == 3.0
 
@@ -46,7 +46,7 @@ def test_no_change_within_one_factor_gains(tables, seed):
     slack = 1e-12 * max(1.0, abs(after))
     assert before <= between + slack
     assert between <= after + slack
-    for k in absorption(tables.graph).kept:
+    for k in merge_plan(tables.graph).remaining:
         scope = list(tables.graph.scopes[k])
         for cells in itertools.product(*(range(tables.sizes[i]) for i in scope)):
             other = choice.copy()

@@ -13,9 +13,9 @@ from dechbo.gp import AdditiveGP, Ensemble
 from dechbo.maxsum import MaxSum
 from dechbo.models.model import Recipe, without_parts
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 
-QUICK = Effort(chains=1, steps=60, rounds=2)
+QUICK = StructureOptions(chains=1, steps=60, greedy_rounds=2)
 
 
 def box(dim: int) -> Space:

@@ -18,9 +18,9 @@ from dechbo.errors import ParameterError, SpaceExhausted
 from dechbo.search.grids import Granularity, base_candidates
 from dechbo.search.polish import ascend
 from dechbo.space import Region
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 
-QUICK: dict[str, Any] = {"effort": Effort(steps=10), "granularity": Granularity(work=1e7), "n_initial": 5}
+QUICK: dict[str, Any] = {"effort": StructureOptions(steps=10), "granularity": Granularity(work=1e7), "n_initial": 5}
 
 
 def mixed() -> Space:
@@ -101,7 +101,7 @@ def test_random_constraints_hold_for_every_suggestion(seed: int) -> None:
 @pytest.mark.parametrize("more", [{}, {"choose": "joint"}], ids=["factors", "joint"])
 def test_an_optimum_on_the_edge_is_found(more: dict[str, Any]) -> None:
     space = Space({"x": Float(0, 1), "y": Float(0, 1)}, ["x + y <= 1"])
-    optimizer = Optimizer(space, seed=0, effort=Effort(steps=10), **more)
+    optimizer = Optimizer(space, seed=0, effort=StructureOptions(steps=10), **more)
     for _ in range(22):
         params = optimizer.ask()
         optimizer.tell(params, (params["x"] - 1) ** 2 + (params["y"] - 1) ** 2)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dechbo import Categorical, Exact, FactorGraph, Float, Int, MaxSum, Optimizer, Space
-from dechbo.acquisition import Acquisition
+from dechbo.acquisition import AdditiveUCB
 from dechbo.errors import NoObservations, OptionError, ParameterError, ScopeError, SpaceExhausted
 
 MIXED = Space(
@@ -94,7 +94,7 @@ def test_the_point_is_never_worse_than_the_grid_and_the_bound_holds():
         info = optimizer.info
         if info.source == "acquisition":
             model = optimizer._models.latest[1]
-            acquisition = Acquisition(model.gp.condition(model.data), info.beta)
+            acquisition = AdditiveUCB(model.gp.condition(model.data), info.beta)
             here = acquisition.values(optimizer.space.encode(params)[None])[0]
             assert here == pytest.approx(info.polished_value, abs=1e-9)
             told = [tuple(e.params.values()) for e in optimizer.evaluations]
@@ -124,7 +124,7 @@ def test_on_a_finite_space_the_certificate_covers_the_whole_space(seed):
         params = optimizer.ask()
         if optimizer.info.source == "acquisition":
             model = optimizer._models.latest[1]
-            values = Acquisition(model.gp.condition(model.data), optimizer.info.beta).values(everything)
+            values = AdditiveUCB(model.gp.condition(model.data), optimizer.info.beta).values(everything)
             assert values.max() <= optimizer.info.upper_bound + 1e-9
             here = (np.abs(everything - space.encode(params)) < 1e-9).all(axis=1)
             assert optimizer.info.polished_value == pytest.approx(float(values[here][0]), abs=1e-9)

@@ -218,12 +218,12 @@ FIRST_AND_LATER = """
 import json
 import os
 from dechbo import FactorGraph, Float, Optimizer, Space
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 space = Space({f"x{i}": Float(0, 1) for i in range(6)})
 ring = FactorGraph(6, tuple((i, (i + 1) % 6) for i in range(6)))
 asked = []
 for graph in ("learned", ring):
-    optimizer = Optimizer(space, graph=graph, seed=0, effort=Effort(chains=2, steps=100))
+    optimizer = Optimizer(space, graph=graph, seed=0, effort=StructureOptions(chains=2, steps=100))
     for _ in range(16):
         params = optimizer.ask()
         x = list(params.values())

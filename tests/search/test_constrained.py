@@ -11,7 +11,7 @@ from scipy.optimize import check_grad, minimize
 from scipy.stats import norm
 
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
-from dechbo.acquisition import JointAcquisition
+from dechbo.acquisition import JointConfidenceBound
 from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
@@ -19,9 +19,9 @@ from dechbo.models.model import tempered
 from dechbo.search.constrained import ConstrainedSearch, Likelihood, Limit
 from dechbo.search.grid_search import Search
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 
-QUICK: dict[str, Any] = {"effort": Effort(steps=10), "granularity": Granularity(work=1e7), "graph_samples": 1}
+QUICK: dict[str, Any] = {"effort": StructureOptions(steps=10), "granularity": Granularity(work=1e7), "graph_samples": 1}
 SQUARE = Space({"x": Float(0, 1), "y": Float(0, 1)})
 MIXED = Space({"x": Float(0, 1), "n": Int(1, 6), "c": Categorical(["a", "b"])})
 
@@ -193,7 +193,7 @@ def test_likelihood_is_scipys_and_its_gradient_that_of_differences() -> None:
         mean, deviation = limit.posterior.joint(points)
         expected += norm.logsf(limit.threshold, mean, deviation)
     assert likelihood.values(points) == pytest.approx(expected, rel=1e-6)
-    lower = JointAcquisition(limits[0].posterior, 2.0, lower=True)
+    lower = JointConfidenceBound(limits[0].posterior, 2.0, lower=True)
     for point in points:
         value, _ = likelihood.value_and_gradient(point)
         assert value == pytest.approx(float(likelihood.values(point[None])[0]), rel=1e-6)

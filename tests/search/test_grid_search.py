@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dechbo import Categorical, FactorGraph, Float, Int, Space
-from dechbo.acquisition import Acquisition
+from dechbo.acquisition import AdditiveUCB
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.maxsum import Exact
@@ -153,7 +153,7 @@ def test_pending_points_push_the_search_away():
     task = search(4)
     first = task.run(LocalEngine())
     again = search(4, pending=first.point[None]).run(LocalEngine())
-    there = Acquisition(task.gp.condition(task.data).with_pending(first.point[None]), task.beta)
+    there = AdditiveUCB(task.gp.condition(task.data).with_pending(first.point[None]), task.beta)
     assert there.values(first.point[None])[0] < first.polished_value
     assert not np.allclose(again.point, first.point)
 

@@ -159,10 +159,10 @@ def test_points_of_the_region(seed: int) -> None:
     points = np.array([space.from_uniform(u) for u in rng.random((20, 8))])
     assert space.region.allows(points).tolist() == [holds(point) for point in points]
     fixed = {4: space["n"].encode(3), 3: space["wd"].encode(1e-3)}
-    anchor = space.region.anchor({})
+    anchor = space.region.allowed_point({})
     assert anchor is not None
     assert holds(anchor)
-    assert all(map(holds, space.region.pulled(points, anchor)))
+    assert all(map(holds, space.region.pull_inside(points, anchor)))
     drawn, near = space.draw(rng, fixed), space.region.nearest(points[0], fixed)
     assert near is not None
     assert holds(drawn)
@@ -174,7 +174,7 @@ def test_points_of_the_region(seed: int) -> None:
 
 def test_no_point_of_a_slice() -> None:
     space = mixed()
-    assert space.region.anchor({4: space["n"].encode(1), 5: space["m"].encode(2)}) is None
+    assert space.region.allowed_point({4: space["n"].encode(1), 5: space["m"].encode(2)}) is None
 
 
 @given(st.lists(st.tuples(*[st.integers(-3, 3)] * 3, st.integers(-6, 6)), min_size=1, max_size=4))
@@ -220,7 +220,7 @@ def test_satisfiable_as_scipy_says(rows: list[tuple[int, int, int, float]]) -> N
         with pytest.raises(SpaceError, match="no point"):
             Space(parameters, constraints)
     else:
-        assert Space(parameters, constraints).region.anchor({}) is not None
+        assert Space(parameters, constraints).region.allowed_point({}) is not None
 
 
 def test_a_thin_region_is_reached() -> None:

@@ -9,9 +9,9 @@ from numpy.testing import assert_array_equal
 from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
 from dechbo.structure import GraphPrior
-from dechbo.structure.learner import Effort, learn
+from dechbo.structure.learner import StructureOptions, learn_structure
 
-LITTLE = Effort(chains=2, steps=100, rounds=2)
+LITTLE = StructureOptions(chains=2, steps=100, greedy_rounds=2)
 
 
 def table(dim, n, function, *, seed=0, noise=0.01):
@@ -54,7 +54,7 @@ def check(learned, dim):
 
 
 def test_two_strong_pairs_are_found_and_nothing_else():
-    learned = learn(table(6, 80, two_pairs), GraphPrior(6), np.random.default_rng(0))
+    learned = learn_structure(table(6, 80, two_pairs), GraphPrior(6), np.random.default_rng(0))
     check(learned, 6)
     for i, j in combinations(range(6), 2):
         if (i, j) in [(0, 1), (2, 3)]:
@@ -67,7 +67,7 @@ def test_two_strong_pairs_are_found_and_nothing_else():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_sum_has_no_interactions(seed):
-    learned = learn(table(6, 80, additive, seed=seed), GraphPrior(6), np.random.default_rng(seed))
+    learned = learn_structure(table(6, 80, additive, seed=seed), GraphPrior(6), np.random.default_rng(seed))
     check(learned, 6)
     assert learned.pair_probabilities.max() < 0.5
 
@@ -75,12 +75,12 @@ def test_a_sum_has_no_interactions(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_pure_noise_has_no_interactions(seed):
     data = table(6, 80, constant, seed=seed, noise=1.0)
-    learned = learn(data, GraphPrior(6), np.random.default_rng(seed))
+    learned = learn_structure(data, GraphPrior(6), np.random.default_rng(seed))
     assert learned.pair_probabilities.max() < 0.5
 
 
 def test_a_constant_has_no_interactions():
-    learned = learn(table(5, 30, constant, noise=0.0), GraphPrior(5), np.random.default_rng(0))
+    learned = learn_structure(table(5, 30, constant, noise=0.0), GraphPrior(5), np.random.default_rng(0))
     check(learned, 5)
     assert learned.pair_probabilities.max() < 0.5
 
@@ -89,7 +89,7 @@ def test_the_same_seed_gives_the_same_answer():
     data = table(5, 40, two_pairs, noise=0.3)
 
     def answer(seed):
-        return learn(data, GraphPrior(5), np.random.default_rng(seed), effort=LITTLE)
+        return learn_structure(data, GraphPrior(5), np.random.default_rng(seed), effort=LITTLE)
 
     a, b = answer(3), answer(3)
     assert a.samples == b.samples
@@ -101,7 +101,7 @@ def test_the_same_seed_gives_the_same_answer():
 @pytest.mark.parametrize("largest", [1, 3])
 def test_one_variable_or_factors_of_one_leave_nothing_to_learn(largest):
     dim = 5 if largest == 1 else 1
-    learned = learn(
+    learned = learn_structure(
         table(5, 30, two_pairs) if dim == 5 else table(1, 15, additive),
         GraphPrior(dim, max_factor_size=largest),
         np.random.default_rng(0),
@@ -114,7 +114,7 @@ def test_one_variable_or_factors_of_one_leave_nothing_to_learn(largest):
 
 
 def test_two_variables():
-    learned = learn(
+    learned = learn_structure(
         table(2, 40, lambda X: np.sin(6 * X[:, 0]) * np.sin(6 * X[:, 1])), GraphPrior(2), np.random.default_rng(0)
     )
     check(learned, 2)
@@ -127,7 +127,7 @@ def test_discrete_and_categorical_variables():
     X = np.column_stack([rng.integers(0, 3, n), rng.choice(levels, n), rng.random(n), rng.random(n)])
     y = np.array([-1.0, 0.0, 1.0])[X[:, 0].astype(int)] * np.cos(np.pi * X[:, 1]) + np.sin(3 * X[:, 2])
     data = Observations(X, (y - y.mean()) / y.std() + 0.05 * rng.standard_normal(n))
-    learned = learn(
+    learned = learn_structure(
         data,
         GraphPrior(4),
         rng,
@@ -147,7 +147,7 @@ def test_discrete_and_categorical_variables():
     ids=str,
 )
 def test_options(options):
-    learned = learn(
+    learned = learn_structure(
         table(4, 40, additive, noise=0.0), GraphPrior(4), np.random.default_rng(0), effort=LITTLE, **options
     )
     check(learned, 4)
@@ -159,8 +159,8 @@ def test_four_chains_agree():
         waves = np.sin(2 * np.pi * X[:, :2]).prod(axis=1) + np.cos(np.pi * X[:, [1, 3]]).prod(axis=1)
         return 1.5 * waves + additive(X)
 
-    effort = Effort(chains=4, steps=4000, sweep=5)
-    learned = learn(table(8, 60, function), GraphPrior(8), np.random.default_rng(0), effort=effort)
+    effort = StructureOptions(chains=4, steps=4000, moves_per_sweep=5)
+    learned = learn_structure(table(8, 60, function), GraphPrior(8), np.random.default_rng(0), effort=effort)
     assert learned.convergence.rhat < 1.05
     assert learned.convergence.worst_rhat < 1.05
     assert learned.pair_probabilities[0, 1] > 0.9
@@ -173,13 +173,16 @@ def test_four_chains_agree():
     ids=str,
 )
 def test_effort_that_is_none(bad):
-    with pytest.raises(OptionError, match="Effort needs"):
-        Effort(**bad)
+    with pytest.raises(OptionError, match="StructureOptions needs"):
+        StructureOptions(**bad)
 
 
 def test_least_effort():
-    learned = learn(
-        table(3, 10, additive), GraphPrior(3), np.random.default_rng(0), effort=Effort(1, steps=8, rounds=1, sweep=1)
+    learned = learn_structure(
+        table(3, 10, additive),
+        GraphPrior(3),
+        np.random.default_rng(0),
+        effort=StructureOptions(1, steps=8, greedy_rounds=1, moves_per_sweep=1),
     )
     check(learned, 3)
     assert len(learned.samples) == 4

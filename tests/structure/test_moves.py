@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import chisquare
 
 from dechbo.errors import OptionError
-from dechbo.structure import MOVE_PROBABILITIES, GraphPrior, Moves, PairScores, ScopeIndex
+from dechbo.structure import MOVE_PROBABILITIES, GraphPrior, Moves, ScopeDistribution, ScopeIndex
 from dechbo.structure.moves import PARTNER
 
 FALSE_ALARM = 1e-4  # chance that a correct move fails a chi-square test under a fresh seed; seeds are fixed
@@ -19,13 +19,13 @@ WEIGHTS = {(0, 1): 5.0, (1, 2): 0.5, (2, 3): 1.0, (0, 3): 0.01}  # (0, 2) and (1
 TRIPLES = {(0, 1, 2): 2.0, (0, 2, 3): 0.5}  # half of the triples are drawn by these weights
 
 
-def scores_of(dim, informed):
+def score_scopes(dim, informed):
     if not informed:
-        return PairScores.uniform(dim)
+        return ScopeDistribution.uniform(dim)
     pairs = [pair for pair in WEIGHTS if max(pair) < dim]
     triples = {scope: math.log(weight) for scope, weight in triple_law(dim).items()}
     logs = [math.log(WEIGHTS[pair]) for pair in pairs]
-    return PairScores.from_pairs(dim, pairs, logs, epsilon=EPSILON, triples=triples)
+    return ScopeDistribution.from_pairs(dim, pairs, logs, epsilon=EPSILON, triples=triples)
 
 
 def triple_law(dim):
@@ -112,7 +112,7 @@ def states(dim, largest, *, some=None):
 @pytest.mark.parametrize(("dim", "largest", "some"), [(3, 3, None), (4, 2, None), (4, 3, 30), (4, 4, 15)])
 def test_forward_and_reverse_probabilities_are_those_of_the_oracle(dim, largest, some, informed):
     prior = GraphPrior(dim, max_factor_size=largest)
-    moves = Moves(prior, scores_of(dim, informed))
+    moves = Moves(prior, score_scopes(dim, informed))
     laws = {}
 
     def law(state):
@@ -148,7 +148,11 @@ FULL = [
 @pytest.mark.parametrize(("dim", "largest", "state"), [case[1:] for case in FULL], ids=[case[0] for case in FULL])
 def test_proposals_are_drawn_as_often_as_they_say(dim, largest, state, informed):
     prior = GraphPrior(dim, max_factor_size=largest)
-    moves, current, rng = Moves(prior, scores_of(dim, informed)), ScopeIndex.of(prior, state), np.random.default_rng(2)
+    moves, current, rng = (
+        Moves(prior, score_scopes(dim, informed)),
+        ScopeIndex.of(prior, state),
+        np.random.default_rng(2),
+    )
     counts, stated, n = Counter(), {}, 15_000
     for _ in range(n):
         proposal = moves.propose(rng, current)
@@ -233,4 +237,4 @@ def test_bad_move_probabilities(probabilities, message):
 
 def test_scores_of_another_dimension():
     with pytest.raises(OptionError, match="prior has 4 variables, the scores have 5"):
-        Moves(GraphPrior(4), PairScores.uniform(5))
+        Moves(GraphPrior(4), ScopeDistribution.uniform(5))

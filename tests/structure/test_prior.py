@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import chisquare
 
 from dechbo.errors import OptionError, ScopeError
-from dechbo.structure import GraphPrior, PairScores, ScopeIndex, graph_of
+from dechbo.structure import GraphPrior, ScopeDistribution, ScopeIndex, interaction_graph
 
 FALSE_ALARM = 1e-4  # chance that a correct law fails a chi-square test under a fresh seed; seeds are fixed
 
@@ -19,7 +19,7 @@ def scopes_up_to(dim, largest):
 
 
 def test_the_graph_has_every_singleton_and_the_interactions():
-    graph = graph_of(4, frozenset({(1, 2, 3), (0, 1)}))
+    graph = interaction_graph(4, frozenset({(1, 2, 3), (0, 1)}))
     assert graph.scopes == ((0,), (1,), (2,), (3,), (0, 1), (1, 2, 3))
 
 
@@ -107,11 +107,11 @@ def laws():
     sharp = rng.normal(scale=3, size=len(pairs))
     sharp[3] = -np.inf
     return {
-        "blind": PairScores.uniform(6),
-        "all pairs": PairScores.from_pairs(6, pairs, sharp),
-        "two pairs": PairScores.from_pairs(6, [(4, 1), (2, 1)], [0.0, 2.0], epsilon=0.3),
-        "triples": PairScores.from_pairs(6, pairs, sharp, triples={(0, 1, 2): 0.3, (2, 4, 5): -1.0}),
-        "one pair drowns the rest": PairScores.from_pairs(6, pairs, np.where(np.arange(15) == 7, 1e3, 0.0)),
+        "blind": ScopeDistribution.uniform(6),
+        "all pairs": ScopeDistribution.from_pairs(6, pairs, sharp),
+        "two pairs": ScopeDistribution.from_pairs(6, [(4, 1), (2, 1)], [0.0, 2.0], epsilon=0.3),
+        "triples": ScopeDistribution.from_pairs(6, pairs, sharp, triples={(0, 1, 2): 0.3, (2, 4, 5): -1.0}),
+        "one pair drowns the rest": ScopeDistribution.from_pairs(6, pairs, np.where(np.arange(15) == 7, 1e3, 0.0)),
     }
 
 
@@ -151,8 +151,8 @@ def test_draws_follow_the_stated_law(name):
 
 def test_no_variable_is_left_to_draw():
     rng = np.random.default_rng(0)
-    assert PairScores.uniform(2).draw_variable(rng, (0, 1)) is None
-    assert PairScores.from_pairs(3, [(0, 1)], [0.0]).draw_variable(rng, (0, 2), (1,)) is None
+    assert ScopeDistribution.uniform(2).draw_variable(rng, (0, 1)) is None
+    assert ScopeDistribution.from_pairs(3, [(0, 1)], [0.0]).draw_variable(rng, (0, 2), (1,)) is None
 
 
 @pytest.mark.parametrize(
@@ -166,12 +166,12 @@ def test_no_variable_is_left_to_draw():
 )
 def test_bad_triples(triples, message):
     with pytest.raises(OptionError, match=message):
-        PairScores.from_pairs(4, [(0, 1)], [0.0], triples=triples)
+        ScopeDistribution.from_pairs(4, [(0, 1)], [0.0], triples=triples)
 
 
 def test_the_order_within_and_between_pairs_does_not_matter():
-    one = PairScores.from_pairs(4, [(0, 1), (2, 3)], [1.0, 2.0])
-    other = PairScores.from_pairs(4, [(3, 2), (1, 0)], [2.0, 1.0])
+    one = ScopeDistribution.from_pairs(4, [(0, 1), (2, 3)], [1.0, 2.0])
+    other = ScopeDistribution.from_pairs(4, [(3, 2), (1, 0)], [2.0, 1.0])
     for scope in scopes_up_to(4, 3):
         assert one.probability(scope) == other.probability(scope)
 
@@ -197,4 +197,4 @@ def test_the_order_within_and_between_pairs_does_not_matter():
 )
 def test_bad_scores(pairs, log_weights, epsilon, message):
     with pytest.raises(OptionError, match=message):
-        PairScores.from_pairs(4, pairs, log_weights, epsilon=epsilon)
+        ScopeDistribution.from_pairs(4, pairs, log_weights, epsilon=epsilon)

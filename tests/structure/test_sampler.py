@@ -10,7 +10,14 @@ from numpy.testing import assert_allclose
 from scipy.stats import chi2
 
 from dechbo.errors import DataError, OptionError, ScopeError
-from dechbo.structure import GraphPrior, GraphSampler, PairScores, ScopeIndex, effective_sample_size, graph_of
+from dechbo.structure import (
+    GraphPrior,
+    GraphSampler,
+    ScopeDistribution,
+    ScopeIndex,
+    effective_sample_size,
+    interaction_graph,
+)
 
 FALSE_ALARM = 1e-4  # chance that a correct chain fails a test of frequencies under a fresh seed; seeds are fixed
 BOTH = {"birth": 0.3, "death": 0.2}
@@ -31,7 +38,7 @@ class Enumerated:
         self.prior = GraphPrior(dim, max_factor_size=largest, expected=3.0, size_cost=0.3)
         self.pairs = list(combinations(range(dim), 2))[:-1]  # the last pair has no weight
         self.log_weights = rng.normal(scale=1.5, size=len(self.pairs))
-        scores = PairScores.from_pairs(dim, self.pairs, self.log_weights, epsilon=0.3) if informed else None
+        scores = ScopeDistribution.from_pairs(dim, self.pairs, self.log_weights, epsilon=0.3) if informed else None
         self.sampler = GraphSampler(self.prior, scores=scores, move_probabilities=MOVES[moves])
         self.scopes = [scope for size in range(2, largest + 1) for scope in combinations(range(dim), size)]
         self.states = [
@@ -155,7 +162,9 @@ def test_relabelling_the_variables_leaves_the_law_of_the_chain():
         return frozenset(tuple(sorted(new[i] for i in scope)) for scope in scopes)
 
     other = Enumerated(4, 3, informed=True)
-    scores = PairScores.from_pairs(4, [[new[i], new[j]] for i, j in problem.pairs], problem.log_weights, epsilon=0.3)
+    scores = ScopeDistribution.from_pairs(
+        4, [[new[i], new[j]] for i, j in problem.pairs], problem.log_weights, epsilon=0.3
+    )
     other.sampler = GraphSampler(problem.prior, scores=scores)
     image = np.array([problem.number[renamed(state)] for state in problem.states])
     other.table[image] = problem.table
@@ -168,7 +177,7 @@ def test_without_data_the_chain_reproduces_the_prior(dim, informed):
     """Mean number of interactions within 5 standard errors of the exact one (false alarm below 1e-6)."""
     prior = GraphPrior(dim, expected=3.0)
     pairs = [(i, i + 1) for i in range(dim - 1)]
-    scores = PairScores.from_pairs(dim, pairs, np.linspace(0, 3, dim - 1), epsilon=0.5) if informed else None
+    scores = ScopeDistribution.from_pairs(dim, pairs, np.linspace(0, 3, dim - 1), epsilon=0.5) if informed else None
     sampler = GraphSampler(prior, scores=scores)
     start = sampler.init([], lambda _: 0.0)
     _, trace = sampler.run(np.random.default_rng(0), start, lambda _: 0.0, 20_000)
@@ -220,7 +229,7 @@ def test_the_way_to_a_state_leaves_no_trace_in_it():
     fresh = sampler.init(end.interactions, target)
     assert fresh.index.scopes == end.index.scopes
     assert (fresh.log_prior, fresh.log_likelihood, fresh.payload) == (end.log_prior, end.log_likelihood, end.payload)
-    assert graph_of(6, end.interactions).max_factor_size <= 4
+    assert interaction_graph(6, end.interactions).max_factor_size <= 4
 
 
 def test_step_and_run_agree_and_the_counts_add_up():

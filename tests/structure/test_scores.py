@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.graph import FactorGraph
-from dechbo.structure import graph_of, scores
-from dechbo.structure.scores import Scores, proposal_law, score_matrix, scores_of, triple_scores
+from dechbo.structure import interaction_graph, scores
+from dechbo.structure.scores import Scores, proposal_distribution, score_matrix, score_scopes, triple_scores
 
 KERNELS = ("matern52", "se", "categorical", "matern52", "se")
 DOMAINS = (None, None, np.arange(3.0), np.array([0.0, 0.3, 0.9, 1.0]), None)
@@ -19,7 +19,7 @@ DOMAINS = (None, None, np.arange(3.0), np.array([0.0, 0.3, 0.9, 1.0]), None)
 def model(rng, kernels, domains, present=None, noise=0.05):
     present = present or {}
     d = len(kernels)
-    graph = graph_of(d, present)
+    graph = interaction_graph(d, present)
     own = [present[scope] for scope in graph.scopes[d:]]
     theta = Hyperparameters(rng.uniform(0.2, 1.5, d), np.concatenate([rng.uniform(0.05, 0.3, d), own]), noise)
     return AdditiveGP(graph, theta, kernel=kernels, domains=domains)
@@ -72,7 +72,7 @@ def test_scores_in_pieces(monkeypatch):
     data = Observations(rng.random((n, d)), rng.normal(size=n))
     gp = model(rng, ("matern52",) * d, (None,) * d)
     M = slope_weights(gp, data)
-    K = np.array([gp.correlation.between(i, data.X[:, i], data.X[:, i]) for i in range(d)])
+    K = np.array([gp.correlation.matrix(i, data.X[:, i], data.X[:, i]) for i in range(d)])
     expected = 0.5 * np.einsum("pq,ipq,jpq->ij", M, K, K)
     scale = 0.5 * np.abs(M).sum()  # single precision, relative to what is summed
     assert_allclose(score_matrix(gp, data), expected, atol=1e-6 * scale)
@@ -84,7 +84,7 @@ def test_scores_in_pieces(monkeypatch):
 def test_few_pairs_are_extended_where_work_is_short(monkeypatch):
     data, gp = planted()
     monkeypatch.setattr(scores, "TRIPLE_WORK", 0.0)  # the best pair alone
-    best = scores_of(gp, data)
+    best = score_scopes(gp, data)
     assert {(0, 1)} <= {pair for triple in best.triples for pair in combinations(triple, 2)}
     assert all({0, 1} <= set(triple) for triple in best.triples)
 
@@ -102,12 +102,12 @@ def planted():
 
 def test_a_planted_pair_and_a_planted_triple_are_the_most_promising():
     data, gp = planted()
-    found = scores_of(gp, data)
+    found = score_scopes(gp, data)
     promising = [scope for _, scope in found.promising()]
     assert promising[0] in [(0, 1), (2, 3, 4)]
     assert {(0, 1), (2, 3, 4)} <= set(promising[:6])
-    assert [scope for scope in scores_of(gp, data, largest=2).promising() if len(scope[1]) > 2] == []
-    law = proposal_law([found], [(5, 6, 7)])
+    assert [scope for scope in score_scopes(gp, data, largest=2).promising() if len(scope[1]) > 2] == []
+    law = proposal_distribution([found], [(5, 6, 7)])
     assert law.probability((2, 3, 4)) > 10 * law.probability((2, 3, 5))
     assert law.probability((5, 6, 7)) > 0.01
 
@@ -117,10 +117,10 @@ def test_scores_are_finite_and_say_nothing_of_one_variable(d):
     rng = np.random.default_rng(10)
     data = Observations(np.column_stack([rng.random((15, 2)), np.zeros((15, d - 2))]), rng.normal(size=15))
     domains = (None, None, *[np.zeros(1)] * (d - 2))  # of many pairs that cannot matter, most scores are equal
-    found = scores_of(model(rng, ("matern52",) * d, domains), data)
+    found = score_scopes(model(rng, ("matern52",) * d, domains), data)
     assert np.isfinite(found.pairs).all()
     assert (found.pairs.diagonal() == 0).all()
-    law = proposal_law([found], [(0, 1)])
+    law = proposal_distribution([found], [(0, 1)])
     assert sum(law.probability(pair) for pair in combinations(range(d), 2)) == pytest.approx(1)
     assert law.probability((0, 1)) >= 0.5
 

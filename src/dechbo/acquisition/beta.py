@@ -32,9 +32,12 @@ from dechbo.graph import FactorGraph
 Array = NDArray[np.float64]
 Beta = str | float | Callable[[int], float]
 
-GUARANTEED = ("theory", "theory-factor")  # the regret bound speaks of the acquisition's maximiser and of no other point
-MOST_PRACTICAL = 3
-SCHEDULES = (*GUARANTEED, "practical")
+THEORY_SCHEDULES = (
+    "theory",
+    "theory-factor",
+)  # the regret bound speaks of the acquisition's maximiser and of no other point
+MAX_PRACTICAL_SIZE = 3
+SCHEDULES = (*THEORY_SCHEDULES, "practical")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +93,7 @@ def theory_factor(t: int, context: BetaContext) -> float:
 
 def practical(t: int, context: BetaContext) -> float:
     """0.2 min(m, 3) log(2 t)."""
-    return 0.2 * min(context.graph.max_factor_size, MOST_PRACTICAL) * float(np.log(2 * t))
+    return 0.2 * min(context.graph.max_factor_size, MAX_PRACTICAL_SIZE) * float(np.log(2 * t))
 
 
 def log_grid(t: int, context: BetaContext) -> Array:

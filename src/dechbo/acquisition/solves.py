@@ -19,7 +19,7 @@ PART = 2**22  # numbers solved for at once: 32 MiB
 
 def candidate_rows(posterior: AdditivePosterior, candidates: Sequence[Array], first: int = 0) -> list[Array]:
     """k_i(X_pi, h) for every variable i, observation p from ``first`` on, and candidate h: (n, g_i) each."""
-    between = posterior.gp.correlation.between
+    between = posterior.gp.correlation.matrix
     return [between(i, posterior.X[first:, i], values) for i, values in enumerate(candidates)]
 
 
@@ -76,7 +76,7 @@ def _outer_rows(a: Array, b: Array, out: Array) -> None:
                 out[p, start + j] = left * b[p, j]
 
 
-def other_products(values: Array) -> Array:
+def leave_one_out_products(values: Array) -> Array:
     """prod_{j != i} of ``values`` along axis 1, for every i: the product before it times the one after it."""
     before, after = np.ones_like(values), np.ones_like(values)
     np.cumprod(values[:, :-1], axis=1, out=before[:, 1:])

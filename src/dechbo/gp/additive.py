@@ -192,7 +192,7 @@ class AdditivePosterior:
         theta = self.gp.hyperparameters
         covariance = np.full((len(self.X), len(at)), theta.variances[index])
         for axis, i in enumerate(scope):
-            covariance *= self.gp.correlation.between(i, self.X[:, i], at[:, axis])
+            covariance *= self.gp.correlation.matrix(i, self.X[:, i], at[:, axis])
         return self._moments(covariance, self.gp.prior_variances(index, at))
 
     def joint(self, points: ArrayLike) -> tuple[Array, Array]:
@@ -209,7 +209,7 @@ class AdditivePosterior:
         covariance = self._joint_covariances(at)
         V = solve_triangular(self.L, covariance, lower=True, check_finite=False)
         cross = np.full(len(points), gp.constant)
-        single = [gp.correlation.between(i, points[:, i], base[i : i + 1])[:, 0] for i in range(gp.graph.dim)]
+        single = [gp.correlation.matrix(i, points[:, i], base[i : i + 1])[:, 0] for i in range(gp.graph.dim)]
         for variance, scope in zip(gp.hyperparameters.variances, gp.graph.scopes, strict=True):
             cross += variance * np.prod([single[i] for i in scope], axis=0)
         prior = gp.joint_prior_variances(at)
@@ -254,7 +254,7 @@ class AdditivePosterior:
             for row, point in zip(rows, points, strict=True):
                 row[:] = self.covariances(point)[0].sum(axis=0) + self.gp.constant
             return rows.T
-        graph, between = self.gp.graph, self.gp.correlation.between
+        graph, between = self.gp.graph, self.gp.correlation.matrix
         piece = max(1, PIECE // (graph.dim * len(self.X)))
         for start in range(0, len(points), piece):
             at = points[start : start + piece]

@@ -69,7 +69,7 @@ Posterior = AdditivePosterior | EnsemblePosterior
 Surrogate = AdditiveGP | Ensemble
 
 
-def members_of(posterior: Posterior) -> Sequence[tuple[float, AdditivePosterior]]:
+def weighted_members(posterior: Posterior) -> Sequence[tuple[float, AdditivePosterior]]:
     """Weights and posteriors of the models behind ``posterior``: one, or several."""
     if isinstance(posterior, AdditivePosterior):
         return [(1.0, posterior)]

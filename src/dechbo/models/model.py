@@ -22,7 +22,7 @@ from dechbo.gp.centring import Domain
 from dechbo.graph import FactorGraph
 from dechbo.space import Space
 from dechbo.structure import GraphPrior, random_forest
-from dechbo.structure.learner import Effort, Learned, learn
+from dechbo.structure.learner import StructureOptions, StructurePosterior, learn_structure
 
 Array = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class Model:
     scaling: Standardisation
     fitted_on: int  # observations at the last fit
     refitted: bool
-    learned: Learned | None = None  # what the chains found, where the graph is learned
+    learned: StructurePosterior | None = None  # what the chains found, where the graph is learned
     coupled: float = 0.0  # the weight of the model with one factor over all variables
     constraints: Mapping[str, Model] = field(default_factory=dict)  # of every constraint told, its own (-c is modelled)
 
@@ -79,7 +79,7 @@ class Recipe:
     noise: float | None
     max_factor_size: int = 3
     graph_samples: int = 3
-    effort: Effort | None = None
+    effort: StructureOptions | None = None
     centred: bool = True
     coupled: bool = True
 
@@ -134,7 +134,7 @@ class Recipe:
             alone = self._fitted(graph, data, noise, self.centred and graph.max_factor_size <= LARGEST_CENTRED)
             return Model(alone, data, scaling, len(data), refitted=True)
         prior = GraphPrior(self.space.dim, max_factor_size=self.max_factor_size)
-        learned = learn(
+        learned = learn_structure(
             data,
             prior,
             np.random.default_rng([self.seed, 3, index // REBUILD_EVERY]),
@@ -204,7 +204,7 @@ class Recipe:
         d, graph = self.space.dim, first.graph
         noise = self._level(model.scaling.scale, scaling.scale)
         kernels = kernels_of(self.space, "se")
-        rapidly = partial(fit, data=data, kernel=kernels, noise=noise, iterations=RAPID, rapid=True)
+        rapidly = partial(fit, data=data, kernel=kernels, noise=noise, iterations=RAPID, single_start=True)
         small = rapidly(graph, domains=first.domains)
         if self.graph != "learned" or not self._may_couple:
             return small
@@ -259,7 +259,7 @@ class Recipe:
         """The factor graph of ask ``index``; with centred kernels, every part of a factor is a factor too."""
         if isinstance(self.graph, FactorGraph):
             centred = self.centred and self.graph.max_factor_size <= LARGEST_CENTRED
-            return self.graph.closed() if centred else self.graph
+            return self.graph.with_subsets() if centred else self.graph
         return random_forest(np.random.default_rng([self.seed, 2, index]), self.space.dim)
 
 

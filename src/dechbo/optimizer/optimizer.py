@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dechbo import checks
 from dechbo.acquisition import Beta, BetaContext, beta_schedule
-from dechbo.acquisition.beta import GUARANTEED
+from dechbo.acquisition.beta import THEORY_SCHEDULES
 from dechbo.data import runfile
 from dechbo.data.evaluation import Evaluation, Params, variance
 from dechbo.data.history import History, same_places
@@ -35,10 +35,10 @@ from dechbo.search.grids import Granularity, base_candidates, gridded
 from dechbo.search.initial import initial_points
 from dechbo.search.joint_search import BEST
 from dechbo.space import Space
-from dechbo.space.fixed import checked_fixed, coordinates
-from dechbo.space.inward import moved_inside
+from dechbo.space.fixed import check_fixed, fixed_coordinates
+from dechbo.space.repair import repair_rounding
 from dechbo.structure import Convergence
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 from dechbo.theory import RegretReport, average_regret, lipschitz_estimate, regret_bound, step_bound
 from dechbo.threads import one_blas_thread
 
@@ -129,7 +129,7 @@ class Optimizer:
         n_initial: int | None = None,
         max_factor_size: int = 3,
         graph_samples: int = 3,
-        effort: Effort | None = None,
+        effort: StructureOptions | None = None,
         centred: bool = True,
         coupled: bool = True,
         choose: str = "factors",
@@ -164,7 +164,7 @@ class Optimizer:
         self._history = History(space)
         self.max_factor_size = checks.whole("max_factor_size", max_factor_size, 1)
         self.graph_samples = checks.whole("graph_samples", graph_samples, 1)
-        self.effort = Effort() if effort is None else effort
+        self.effort = StructureOptions() if effort is None else effort
         self.centred = checks.flag("centred", centred)
         self.coupled = checks.flag("coupled", coupled)
         self.look_elsewhere = checks.flag("look_elsewhere", look_elsewhere)
@@ -180,7 +180,7 @@ class Optimizer:
             self.graph_samples,
             self.effort,
             self.centred,
-            self.coupled and self.beta not in GUARANTEED,  # the theorems speak of maximisers on grids
+            self.coupled and self.beta not in THEORY_SCHEDULES,  # the theorems speak of maximisers on grids
         )
         self._models = Schedule(self._recipe)
 
@@ -226,7 +226,7 @@ class Optimizer:
         ``fixed`` holds some parameters at given values. Points asked and not yet told count as pending: they are not
         suggested again, and the model knows that their values are on the way.
         """
-        held = checked_fixed(self.space, fixed)
+        held = check_fixed(self.space, fixed)
         count = 1 if n is None else checks.whole("n", n, 1)
         with self._lock:
             self._check_room(count, held)
@@ -236,7 +236,7 @@ class Optimizer:
     @one_blas_thread
     def _ask_one(self, held: Params) -> Params:
         started = time.perf_counter()
-        history, fixed = self._history, coordinates(self.space, held)
+        history, fixed = self._history, fixed_coordinates(self.space, held)
         taken = np.empty((0, self.space.dim)) if self._repeats else history.taken
         if not history.successes or len(history.told) + len(history.pending) < self.n_initial:
             point, info = self._initial_point(taken, fixed), AskInfo("initial design", 0.0)
@@ -244,7 +244,7 @@ class Optimizer:
             point, info = self._model_point(taken, fixed)
         params = {**self.space.decode(point), **held}
         if self.space.constraints:
-            params = moved_inside(self.space, params, held)
+            params = repair_rounding(self.space, params, held)
         history.ask(params, held, modelled=info.source != "initial design")
         self.info = replace(info, seconds=time.perf_counter() - started)
         return dict(params)
@@ -277,8 +277,8 @@ class Optimizer:
             partial(self._is_ruled_out, taken),
             self.granularity,
             recurring=self._models.recurs(model, index),
-            look_elsewhere=self.look_elsewhere and self.beta not in GUARANTEED,
-            joint=self.choose == "joint" and self.beta not in GUARANTEED,
+            look_elsewhere=self.look_elsewhere and self.beta not in THEORY_SCHEDULES,
+            joint=self.choose == "joint" and self.beta not in THEORY_SCHEDULES,
             refit=partial(self._recipe.refitted, model),
             searched=sum(asked.modelled and asked.answered for asked in history.asked),
             failures=np.array(history.failures).reshape(-1, self.space.dim),
@@ -516,7 +516,7 @@ class Optimizer:
             on_grid = gridded(self._recipe.asking(ask.model, ask.index), self.space)
             if on_grid is not None and self._models.recurs(ask.model, ask.index):
                 data = ask.model.data
-                fixed = coordinates(self.space, self._history.asked[ask.index].fixed)
+                fixed = fixed_coordinates(self.space, self._history.asked[ask.index].fixed)
                 grid = base_candidates(self.space, on_grid.graph, len(data), fixed, self.granularity)
                 self._engine.prepare(on_grid, data, grid)
 
@@ -533,8 +533,8 @@ class Optimizer:
 
     def _check_room(self, wanted: int, held: Params) -> None:
         """Refuse to ask for what the known constraints forbid, and a finite space for more points than it has left."""
-        fixed = coordinates(self.space, held)
-        if self.space.constraints and self.space.region.anchor(fixed) is None:
+        fixed = fixed_coordinates(self.space, held)
+        if self.space.constraints and self.space.region.allowed_point(fixed) is None:
             raise ParameterError(
                 f"no point with {held} satisfies {' and '.join(map(str, self.space.constraints))}: fix other values"
             )

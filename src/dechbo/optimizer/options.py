@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from dechbo.errors import OptionError, ScopeError, shortened
+from dechbo.errors import OptionError, ScopeError, format_list
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact, MaxSum
 from dechbo.search.grids import Granularity
 from dechbo.space import Space
-from dechbo.structure.learner import Effort
+from dechbo.structure.learner import StructureOptions
 
 CUSTOM = "custom"  # stands in a saved run for what plain JSON cannot hold
 _MAXIMIZERS = {"MaxSum": MaxSum, "Exact": Exact}
@@ -26,7 +26,7 @@ def given_graph(graph: object, space: Space) -> FactorGraph | str:
     if not isinstance(graph, FactorGraph):
         raise OptionError(f'graph is a FactorGraph, "random" or "learned", got {graph!r}')
     if graph.dim != space.dim:
-        names = shortened(list(space.names))
+        names = format_list(list(space.names))
         raise ScopeError(f"the graph has {graph.dim} variables, the space has {space.dim}: {names}")
     return graph
 
@@ -54,5 +54,5 @@ def from_json(space: Space, saved: Mapping[str, Any]) -> dict[str, Any]:
         maximizer = dict(options["maximizer"])
         options["maximizer"] = _MAXIMIZERS[maximizer.pop("name")](**maximizer)
     options["granularity"] = Granularity(**options["granularity"])
-    options["effort"] = Effort(**options["effort"])
+    options["effort"] = StructureOptions(**options["effort"])
     return options

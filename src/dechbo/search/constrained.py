@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from dechbo.acquisition import JointAcquisition, bound_tables
+from dechbo.acquisition import JointConfidenceBound, acquisition_tables
 from dechbo.data.observations import Observations
 from dechbo.gp import Surrogate
-from dechbo.gp.ensemble import Posterior, members_of
+from dechbo.gp.ensemble import Posterior, weighted_members
 from dechbo.graph import FactorGraph, Scope
 from dechbo.models.model import Model
 from dechbo.search.engine import Engine
@@ -73,7 +73,7 @@ class Limit:
 class Margin:
     """How far a confidence bound of a constraint lies above its threshold, with its gradient."""
 
-    bound: JointAcquisition
+    bound: JointConfidenceBound
     threshold: float
 
     def values(self, points: Array) -> Array:
@@ -121,9 +121,9 @@ def _moments(posterior: Posterior, point: Array) -> tuple[float, Array, float, A
     """mu and sigma at one point, each with its gradient; sigma^2 = sum_k w_k (sigma_k^2 + mu_k^2) - mu^2."""
     mean, square = 0.0, 0.0
     change, square_change = np.zeros(len(point)), np.zeros(len(point))
-    for weight, member in members_of(posterior):
-        mu, mu_change = JointAcquisition(member, 0.0).value_and_gradient(point)
-        upper, upper_change = JointAcquisition(member, 1.0).value_and_gradient(point)
+    for weight, member in weighted_members(posterior):
+        mu, mu_change = JointConfidenceBound(member, 0.0).value_and_gradient(point)
+        upper, upper_change = JointConfidenceBound(member, 1.0).value_and_gradient(point)
         sigma, sigma_change = upper - mu, upper_change - mu_change
         mean, change = mean + weight * mu, change + weight * mu_change
         square += weight * (sigma**2 + mu**2)
@@ -162,7 +162,7 @@ class ConstrainedSearch:
         return replace(self.search.scout, pending=pending[missed <= NEARLY])
 
     def _margins(self, beta: float, *, lower: bool = False) -> list[Margin]:
-        return [Margin(JointAcquisition(limit.posterior, beta, lower), limit.threshold) for limit in self.limits]
+        return [Margin(JointConfidenceBound(limit.posterior, beta, lower), limit.threshold) for limit in self.limits]
 
     def _best(self, engine: Engine, margins: Sequence[Margin]) -> Array | None:
         """The free point with the largest bound of the objective at which all ``margins`` are kept; None: none is."""
@@ -225,7 +225,7 @@ class ConstrainedSearch:
         work = replace(search.granularity, work=GRID_SHARE * search.granularity.work)
         candidates = base_candidates(space, graph, len(search.data), search.fixed, work)
         walls = space.region.tables(candidates)
-        tables = [bound_tables(limit.posterior, candidates, search.beta) for limit in limits]
+        tables = [acquisition_tables(limit.posterior, candidates, search.beta) for limit in limits]
         multipliers = np.zeros(len(self.limits))
         points: list[Array] = []
         for turn in range(DUAL_ROUNDS):

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.acquisition import AverageAcquisition
+from dechbo.acquisition import EnsembleUCB
 from dechbo.data.history import RESOLUTION
 from dechbo.data.observations import Observations
 from dechbo.errors import SpaceExhausted
@@ -112,7 +112,7 @@ class Search:
         )
 
     def _at_anchor(self, candidates: list[Array], maximum: Maximum) -> Maximum:
-        anchor = self.space.region.anchor(self.fixed)
+        anchor = self.space.region.allowed_point(self.fixed)
         if anchor is None:
             raise AssertionError("a slice without an allowed point is searched")
         held = set(self.space.region.variables)
@@ -178,9 +178,9 @@ class Search:
         )
 
     @cached_property
-    def acquisition(self) -> AverageAcquisition:
+    def acquisition(self) -> EnsembleUCB:
         """phi between the grid points, deviations narrowed by the pending points."""
-        return AverageAcquisition.of(self.posterior, self.beta)
+        return EnsembleUCB.of(self.posterior, self.beta)
 
     @cached_property
     def base(self) -> list[Array]:
@@ -300,7 +300,7 @@ def patiently(space: Space, points: Iterable[Array], known: int) -> Iterator[Arr
 
 
 def _outward(
-    acquisition: AverageAcquisition, start: Array, candidates: Sequence[Array], region: Region
+    acquisition: EnsembleUCB, start: Array, candidates: Sequence[Array], region: Region
 ) -> Iterator[tuple[float, Array]]:
     """Points of the grid, the best first as far as met: from each, one coordinate is changed at a time.
 

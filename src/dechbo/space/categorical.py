@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.errors import ParameterError, SpaceError, shortened
+from dechbo.errors import ParameterError, SpaceError, format_list
 
 Array = NDArray[np.float64]
 Choice = None | bool | int | float | str
@@ -62,7 +62,7 @@ class Categorical:
         try:
             return self._index[type(native), native]
         except (KeyError, TypeError):
-            raise ParameterError(f"expected one of {shortened(self.choices)}, got {value!r}") from None
+            raise ParameterError(f"expected one of {format_list(self.choices)}, got {value!r}") from None
 
     def decode(self, u: float) -> Choice:
         """The choice whose index is nearest to ``u``."""

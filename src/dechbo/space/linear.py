@@ -11,7 +11,7 @@ from typing import Any
 from dechbo.errors import SpaceError
 from dechbo.space.numeric import real
 
-MOST_PARAMETERS = 4
+MAX_PARAMETERS = 4
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])|(?P<name>[^\W\d][\w.]*)"
@@ -35,9 +35,9 @@ class Linear:
         numbers = {name: _finite(f"the coefficient of {name!r}", c) for name, c in self.coefficients.items()}
         object.__setattr__(self, "coefficients", {name: c for name, c in numbers.items() if c != 0})
         object.__setattr__(self, "upper", _finite("upper", self.upper))
-        if not 1 <= len(self.coefficients) <= MOST_PARAMETERS:
+        if not 1 <= len(self.coefficients) <= MAX_PARAMETERS:
             raise SpaceError(
-                f"a linear constraint is between 1 and {MOST_PARAMETERS} parameters with coefficients other than 0, "
+                f"a linear constraint is between 1 and {MAX_PARAMETERS} parameters with coefficients other than 0, "
                 f"got {numbers}"
             )
 

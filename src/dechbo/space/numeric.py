@@ -16,7 +16,7 @@ from dechbo.space.scales import Interval, Lattice
 
 Array = NDArray[np.float64]
 
-_MOST_STEPS = 2**50  # beyond this a step cannot be told from a continuous range
+_MAX_STEPS = 2**50  # beyond this a step cannot be told from a continuous range
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Float:
                 raise SpaceError("Float takes log=True or a step, got both: leave one of them out")
             _check_step("Float", *(_decimal(x) for x in (self.step, self.low, self.high)))
             spacing = math.ulp(max(abs(self.low), abs(self.high)))
-            if self.step < spacing or self.cardinality - 1 > _MOST_STEPS:
+            if self.step < spacing or self.cardinality - 1 > _MAX_STEPS:
                 raise SpaceError(
                     f"Float needs a step that tells its values apart, got step={self.step!r} on [{self.low!r}, "
                     f"{self.high!r}]: leave step out"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.errors import SpaceError, shortened
+from dechbo.errors import SpaceError, format_list
 from dechbo.space.linear import Linear
 from dechbo.space.numeric import Float, Int
 from dechbo.space.parameters import Parameter
@@ -41,7 +41,7 @@ class Region:
                 if name not in index:
                     raise SpaceError(
                         f"constraint '{constraint}' names {name!r}, which is no parameter; the space has "
-                        f"{shortened(list(index))}"
+                        f"{format_list(list(index))}"
                     )
                 if not isinstance(parameters[name], (Float, Int)):
                     raise SpaceError(f"constraint '{constraint}' needs numbers, but {name!r} is a choice without order")
@@ -293,7 +293,7 @@ class Region:
                 rows.append(row)
                 uppers.append(sign * start[n])
         if not (np.isfinite(rows).all() and np.isfinite(uppers).all()):
-            raise SpaceError(f"the numbers of {shortened(list(map(str, self.constraints)))} are too large to add up")
+            raise SpaceError(f"the numbers of {format_list(list(map(str, self.constraints)))} are too large to add up")
         found = milp(
             np.append(np.zeros(many), cost / cost.max()),
             constraints=LinearConstraint(np.array(rows), -np.inf, np.array(uppers)),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.errors import ParameterError, SpaceError, shortened
+from dechbo.errors import ParameterError, SpaceError, format_list
 from dechbo.space.categorical import Categorical, Choice
 from dechbo.space.linear import Linear
 from dechbo.space.numeric import Float, Int, real
@@ -182,7 +182,7 @@ class Space:
         except (KeyError, TypeError, ValueError):
             raise SpaceError(f"expected the JSON of a space, {{'parameters': [{{'name': …}}]}}, got {data!r}") from None
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-            raise SpaceError(f"the JSON of a space needs distinct strings as names, got {shortened(names)}")
+            raise SpaceError(f"the JSON of a space needs distinct strings as names, got {format_list(names)}")
         limits = [Linear.from_json(entry) for entry in data.get("constraints", ())]
         return cls(dict(zip(names, map(parameter_from_json, entries), strict=True)), limits)
 
@@ -202,12 +202,12 @@ class Space:
         if len(params) < self.dim:
             missing = [name for name in self.names if name not in params]
             raise ParameterError(
-                f"expected a value for every parameter, but {shortened(missing)} are missing: add them"
+                f"expected a value for every parameter, but {format_list(missing)} are missing: add them"
             )
 
     def _unknown(self, name: object) -> str:
         close = get_close_matches(str(name), self.names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"the space has {shortened(self.names)}"
+        hint = f"did you mean {close[0]!r}?" if close else f"the space has {format_list(self.names)}"
         return f"no parameter is called {name!r}; {hint}"
 
 

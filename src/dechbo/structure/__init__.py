@@ -10,7 +10,7 @@ from dechbo.structure.diagnostics import (
 )
 from dechbo.structure.forest import random_forest
 from dechbo.structure.moves import MOVE_PROBABILITIES, Moves, Proposal
-from dechbo.structure.prior import GraphPrior, Interactions, PairScores, ScopeIndex, graph_of
+from dechbo.structure.prior import GraphPrior, Interactions, ScopeDistribution, ScopeIndex, interaction_graph
 from dechbo.structure.sampler import GraphSampler, MoveCounts, State, StepInfo, Target, Trace
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "Interactions",
     "MoveCounts",
     "Moves",
-    "PairScores",
     "Proposal",
+    "ScopeDistribution",
     "ScopeIndex",
     "State",
     "StepInfo",
@@ -30,7 +30,7 @@ __all__ = [
     "Trace",
     "diagnose",
     "effective_sample_size",
-    "graph_of",
+    "interaction_graph",
     "pair_indicators",
     "pair_probabilities",
     "random_forest",

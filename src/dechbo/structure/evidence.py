@@ -129,7 +129,7 @@ class EvidenceTarget:
         found = self._kept.get(i)
         if found is None:
             x = self.data.X[:, i]
-            found = np.asfortranarray(self.reference.correlation.between(i, x, x))
+            found = np.asfortranarray(self.reference.correlation.matrix(i, x, x))
             while len(self._kept) >= self._most:
                 del self._kept[next(iter(self._kept))]
             self._kept[i] = found
@@ -147,7 +147,7 @@ def _log_noise_prior(noise: float) -> float:
     return float(-0.5 * (np.log(noise / NOISE_MEDIAN) / NOISE_SPREAD) ** 2)
 
 
-def fitted_variances(
+def fit_variances(
     singles: AdditiveGP, data: Observations, start: Mapping[Scope, float], *, free_noise: bool, iterations: int = 30
 ) -> tuple[dict[Scope, float], float]:
     """The MAP variances of these interactions, and the noise if it is free; all else stands.

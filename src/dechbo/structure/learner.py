@@ -27,10 +27,10 @@ from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.gp.centring import Domain
 from dechbo.graph import FactorGraph, Scope
 from dechbo.structure.diagnostics import Convergence, diagnose, pair_probabilities
-from dechbo.structure.evidence import EvidenceTarget, fitted_variances
-from dechbo.structure.prior import GraphPrior, Interactions, PairScores, ScopeIndex, graph_of
+from dechbo.structure.evidence import EvidenceTarget, fit_variances
+from dechbo.structure.prior import GraphPrior, Interactions, ScopeDistribution, ScopeIndex, interaction_graph
 from dechbo.structure.sampler import GraphSampler, MoveCounts, State, Trace
-from dechbo.structure.scores import Scores, proposal_law, scores_of
+from dechbo.structure.scores import Scores, proposal_distribution, score_scopes
 
 Array = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ _FIRST_VARIANCE, _NEGLIGIBLE = 0.03, 1e-4  # of an interaction, for values of va
 
 
 @dataclass(frozen=True)
-class Effort:
+class StructureOptions:
     """How much work one learning of the graph may cost: chains and steps of each."""
 
     chains: int = 2
@@ -50,11 +50,13 @@ class Effort:
     def __post_init__(self) -> None:
         # convergence is judged by four draws or more: half of the steps
         if self.chains < 1 or self.sweep < 1 or self.steps < 8 or not 1 <= self.rounds <= self.steps:
-            raise OptionError(f"Effort needs chains >= 1, sweep >= 1, steps >= 8 and 1 <= rounds <= steps, got {self}")
+            raise OptionError(
+                f"StructureOptions needs chains >= 1, sweep >= 1, steps >= 8 and 1 <= rounds <= steps, got {self}"
+            )
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class StructurePosterior:
     """What the chains found."""
 
     samples: tuple[Interactions, ...]
@@ -65,7 +67,7 @@ class Learned:
     convergence: Convergence | None  # None where there was nothing to learn
 
 
-def learn(
+def learn_structure(
     data: Observations,
     prior: GraphPrior,
     rng: np.random.Generator,
@@ -74,11 +76,11 @@ def learn(
     domains: Sequence[Domain] | None = None,
     noise: float | None = None,
     samples: int = 3,
-    effort: Effort | None = None,
+    effort: StructureOptions | None = None,
     informed: bool = True,
-) -> Learned:
+) -> StructurePosterior:
     """Sample factor graphs for standardised ``data``; the same ``rng`` state gives the same answer."""
-    effort = Effort() if effort is None else effort
+    effort = StructureOptions() if effort is None else effort
     domains = (None,) * data.dim if domains is None else domains
     options: dict[str, Any] = {"kernel": kernel, "domains": domains, "noise": noise, "rough": False}
     reference = fit(FactorGraph.singletons(data.dim), data, **options)
@@ -87,7 +89,7 @@ def learn(
         traces = _chains(prior, reference, data, rng, effort, options, informed)
     drawn = [sample for trace in traces for sample in trace.samples] or [frozenset()]
     graphs, weights = _few_graphs(drawn, data.dim, samples)
-    return Learned(
+    return StructurePosterior(
         tuple(drawn),
         pair_probabilities(data.dim, drawn),
         _scope_probabilities(drawn),
@@ -102,14 +104,14 @@ def _chains(
     reference: AdditiveGP,
     data: Observations,
     rng: np.random.Generator,
-    effort: Effort,
+    effort: StructureOptions,
     options: dict[str, Any],
     informed: bool,
 ) -> list[Trace]:
     """The second halves of ``effort.chains`` chains, at hyperparameters that a first chain settled."""
     seeds = rng.integers(2**63, size=1 + effort.chains)
     free = options["noise"] is None
-    found = [scores_of(reference, data, prior.largest)] if informed else []
+    found = [score_scopes(reference, data, prior.largest)] if informed else []
     fitted = reference
     affordable = max(1, int(_SCORE_WORK // (0.5 * data.dim**2 * len(data) ** 2)))
     for _ in range(min(effort.rounds, affordable) if informed else 0):
@@ -117,11 +119,11 @@ def _chains(
         if richer is fitted:
             break
         fitted = richer
-        found.append(scores_of(fitted, data, prior.largest))
+        found.append(score_scopes(fitted, data, prior.largest))
 
     def chain(model: AdditiveGP) -> tuple[Chain, dict[Scope, float]]:
         singles, variances = _split(model)
-        law = proposal_law(found, variances) if informed else PairScores.uniform(data.dim)
+        law = proposal_distribution(found, variances) if informed else ScopeDistribution.uniform(data.dim)
         return Chain(GraphSampler(prior, scores=law), singles, data, free), variances
 
     if fitted is not reference:
@@ -148,7 +150,7 @@ def _with_best_scopes(gp: AdditiveGP, scores: Scores, data: Observations, free_n
     # so few data cannot tell more than so many interactions
     few = max(3, min(data.dim // 3, len(data) // 10))
     tried = {**before, **dict.fromkeys(absent[:few], _FIRST_VARIANCE)}
-    variances, noise = fitted_variances(singles, data, tried, free_noise=free_noise)
+    variances, noise = fit_variances(singles, data, tried, free_noise=free_noise)
     return _joined(singles, {scope: s for scope, s in variances.items() if s > _NEGLIGIBLE}, noise)
 
 
@@ -206,7 +208,7 @@ def _refitted(gp: AdditiveGP, data: Observations, options: dict[str, Any]) -> Ad
 
 def _joined(singles: AdditiveGP, variances: Mapping[Scope, float], noise: float) -> AdditiveGP:
     """The model of ``singles`` with interactions beside them."""
-    graph = graph_of(singles.graph.dim, variances)
+    graph = interaction_graph(singles.graph.dim, variances)
     theta = singles.hyperparameters
     own = [variances[scope] for scope in graph.scopes[singles.graph.dim :]]
     joined = Hyperparameters(theta.lengthscales, np.concatenate([theta.variances, own]), noise)
@@ -225,7 +227,9 @@ def _few_graphs(drawn: Sequence[Interactions], dim: int, samples: int) -> tuple[
     """``samples`` draws evenly spaced over all chains; equal graphs come once and weigh more."""
     at = np.linspace(0, len(drawn) - 1, samples).round().astype(np.int64)
     counts = Counter(drawn[k] for k in at)
-    return tuple(graph_of(dim, interactions) for interactions in counts), np.array(list(counts.values())) / samples
+    return tuple(interaction_graph(dim, interactions) for interactions in counts), np.array(
+        list(counts.values())
+    ) / samples
 
 
 def _scope_probabilities(drawn: Sequence[Interactions]) -> dict[Scope, float]:

@@ -1,7 +1,7 @@
 """Reversible moves between sets of interactions, each with its exact forward and reverse probability.
 
 A move type is drawn with a fixed probability p(type), whatever the state; a type that cannot be carried out there
-leaves the chain where it is. With n interactions, S a scope of size m, and q and g the laws of ``PairScores``:
+leaves the chain where it is. With n interactions, S a scope of size m, and q and g the laws of ``ScopeDistribution``:
 
     birth   S absent, |S| <= 3                       q(S) · share of its size (2/3 pairs, 1/3 triples; or pairs only)
     death   of S, |S| <= 3                           1/n
@@ -28,9 +28,9 @@ import numpy as np
 
 from dechbo.errors import OptionError
 from dechbo.graph import Scope
-from dechbo.structure.prior import GraphPrior, PairScores, ScopeIndex, skipping
+from dechbo.structure.prior import GraphPrior, ScopeDistribution, ScopeIndex, skipping
 
-LARGEST_BIRTH = 3  # larger scopes come by grow and merge: q(S) sums over m!/2 orders
+MAX_BIRTH_SIZE = 3  # larger scopes come by grow and merge: q(S) sums over m!/2 orders
 PARTNER = MappingProxyType(
     {
         "birth": "death",
@@ -64,16 +64,19 @@ class Moves:
     """Draws proposals. ``probabilities`` are relative weights of the move types; a type left out is never tried."""
 
     def __init__(
-        self, prior: GraphPrior, scores: PairScores | None = None, probabilities: Mapping[str, float] | None = None
+        self,
+        prior: GraphPrior,
+        scores: ScopeDistribution | None = None,
+        probabilities: Mapping[str, float] | None = None,
     ) -> None:
         self.largest = prior.largest
-        self.scores = PairScores.uniform(prior.dim) if scores is None else scores
+        self.scores = ScopeDistribution.uniform(prior.dim) if scores is None else scores
         if self.scores.dim != prior.dim:
             raise OptionError(f"the prior has {prior.dim} variables, the scores have {self.scores.dim}")
         self.probabilities = _checked(MOVE_PROBABILITIES if probabilities is None else probabilities, self.largest)
         self._names = tuple(self.probabilities)
         self._bounds = np.cumsum(list(self.probabilities.values())).tolist()[:-1]
-        sizes = range(2, min(self.largest, LARGEST_BIRTH) + 1)
+        sizes = range(2, min(self.largest, MAX_BIRTH_SIZE) + 1)
         self.birth_sizes = {size: 2.0 ** (sizes[-1] - size) / (2 ** len(sizes) - 1) for size in sizes}
         self._draw: dict[str, Callable[[np.random.Generator, ScopeIndex], Change | None]] = {
             "birth": self._birth,
@@ -151,7 +154,7 @@ class Moves:
 
     def _death(self, rng: np.random.Generator, current: ScopeIndex) -> Change | None:
         scope = _one_of(rng, current.scopes)
-        return None if scope is None or len(scope) > LARGEST_BIRTH else ((scope,), ())
+        return None if scope is None or len(scope) > MAX_BIRTH_SIZE else ((scope,), ())
 
     def _grow(self, rng: np.random.Generator, current: ScopeIndex) -> Change | None:
         scope = _one_of(rng, current.scopes)
@@ -218,7 +221,7 @@ def _checked(probabilities: Mapping[str, float], largest: int) -> dict[str, floa
         raise OptionError(f"each move needs its reverse: {lonely[0]!r} comes without {PARTNER[lonely[0]]!r}")
     if "birth" not in used:
         raise OptionError("moves need birth and death, or the chain cannot reach every graph")
-    if largest > LARGEST_BIRTH and not {"grow", "merge"} & set(used):
-        raise OptionError(f"scopes of more than {LARGEST_BIRTH} variables need grow and shrink, or merge and split")
+    if largest > MAX_BIRTH_SIZE and not {"grow", "merge"} & set(used):
+        raise OptionError(f"scopes of more than {MAX_BIRTH_SIZE} variables need grow and shrink, or merge and split")
     total = sum(used.values())
     return {name: weight / total for name, weight in used.items()}

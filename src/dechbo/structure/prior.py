@@ -23,7 +23,7 @@ from dechbo.graph import FactorGraph, Scope
 Interactions = frozenset[Scope]
 
 
-def graph_of(dim: int, interactions: Iterable[Scope]) -> FactorGraph:
+def interaction_graph(dim: int, interactions: Iterable[Scope]) -> FactorGraph:
     """The factor graph: all singletons, then the interactions in sorted order."""
     return FactorGraph(dim, tuple((i,) for i in range(dim)) + tuple(sorted(interactions)))
 
@@ -82,7 +82,7 @@ class GraphPrior:
 
 
 @dataclass(frozen=True, eq=False)
-class PairScores:
+class ScopeDistribution:
     """The law by which moves choose variables; it stays fixed while a chain runs.
 
     q(i, j) = (1 − epsilon) w_ij + epsilon / C(d, 2), with Σ w = 1
@@ -102,7 +102,7 @@ class PairScores:
     triples: Mapping[Scope, float] = field(default_factory=dict)  # weights that sum to 1, or none
 
     @classmethod
-    def uniform(cls, dim: int) -> PairScores:
+    def uniform(cls, dim: int) -> ScopeDistribution:
         """Every pair is as likely as every other."""
         return cls(dim, 1.0, None, np.empty((0, 2), dtype=np.int64), np.empty(0))
 
@@ -115,27 +115,33 @@ class PairScores:
         *,
         epsilon: float = 0.2,
         triples: Mapping[Scope, float] | None = None,
-    ) -> PairScores:
+    ) -> ScopeDistribution:
         """w_ij ∝ exp(log_weights) for the pairs given, 0 for the others; the caller tempers what is too sharp.
 
         ``triples`` are scopes of three variables with their log weights.
         """
         if not 0 < epsilon <= 1:
-            raise OptionError(f"PairScores needs 0 < epsilon <= 1, or some scopes are never proposed, got {epsilon!r}")
+            raise OptionError(
+                f"ScopeDistribution needs 0 < epsilon <= 1, or some scopes are never proposed, got {epsilon!r}"
+            )
         given, logs = np.asarray(pairs), np.asarray(log_weights, dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != 2 or not np.issubdtype(given.dtype, np.integer):
-            raise OptionError(f"PairScores needs pairs as (n, 2) whole numbers, got {given.dtype} {given.shape}")
+            raise OptionError(f"ScopeDistribution needs pairs as (n, 2) whole numbers, got {given.dtype} {given.shape}")
         if logs.shape != (len(given),):
-            raise OptionError(f"PairScores needs one log weight for each of {len(given)} pairs, got shape {logs.shape}")
+            raise OptionError(
+                f"ScopeDistribution needs one log weight for each of {len(given)} pairs, got shape {logs.shape}"
+            )
         if given.size and (given.min() < 0 or given.max() >= dim):
-            raise OptionError(f"PairScores needs variables from 0 to {dim - 1}, got {given.min()} to {given.max()}")
+            raise OptionError(
+                f"ScopeDistribution needs variables from 0 to {dim - 1}, got {given.min()} to {given.max()}"
+            )
         low, high = np.minimum(*given.T), np.maximum(*given.T)
         seen = np.zeros((dim, dim), dtype=bool)
         seen[low, high] = True
         if (low == high).any() or np.count_nonzero(seen) < len(given):
-            raise OptionError("PairScores needs pairs of two different variables, each pair once")
+            raise OptionError("ScopeDistribution needs pairs of two different variables, each pair once")
         if not (logs < np.inf).all() or not np.isfinite(logs).any():
-            raise OptionError("PairScores needs log weights below infinity, not NaN, some of them finite")
+            raise OptionError("ScopeDistribution needs log weights below infinity, not NaN, some of them finite")
         each = np.exp(logs - logs.max())
         each /= each.sum()
         weights = np.zeros((dim, dim))
@@ -253,9 +259,9 @@ def _normalised(triples: Mapping[Scope, float], dim: int) -> dict[Scope, float]:
     """Weights that sum to 1, from log weights."""
     for scope, log in triples.items():
         if len(scope) != 3 or tuple(sorted(set(scope))) != tuple(scope) or scope[0] < 0 or scope[-1] >= dim:
-            raise OptionError(f"PairScores needs triples of three sorted variables below {dim}, got {scope}")
+            raise OptionError(f"ScopeDistribution needs triples of three sorted variables below {dim}, got {scope}")
         if not math.isfinite(log):
-            raise OptionError(f"PairScores needs finite log weights of triples, got {log!r} for {scope}")
+            raise OptionError(f"ScopeDistribution needs finite log weights of triples, got {log!r} for {scope}")
     top = max(triples.values(), default=0.0)
     each = {scope: math.exp(log - top) for scope, log in triples.items()}
     total = sum(each.values())

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dechbo.errors import DataError, OptionError
 from dechbo.graph import Scope
 from dechbo.structure.moves import Moves
-from dechbo.structure.prior import GraphPrior, Interactions, PairScores, ScopeIndex
+from dechbo.structure.prior import GraphPrior, Interactions, ScopeDistribution, ScopeIndex
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class GraphSampler:
         self,
         prior: GraphPrior,
         *,
-        scores: PairScores | None = None,
+        scores: ScopeDistribution | None = None,
         move_probabilities: Mapping[str, float] | None = None,
     ) -> None:
         self.prior = prior

@@ -25,7 +25,7 @@ from dechbo.gp import AdditiveGP
 from dechbo.gp.additive import cholesky
 from dechbo.gp.gram import pair_rows
 from dechbo.graph import Scope
-from dechbo.structure.prior import PairScores
+from dechbo.structure.prior import ScopeDistribution
 
 Array = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class Scores:
         return sorted(found, key=lambda item: (-item[0], item[1]))
 
 
-def scores_of(model: AdditiveGP, data: Observations, largest: int = 3) -> Scores:
+def score_scopes(model: AdditiveGP, data: Observations, largest: int = 3) -> Scores:
     """The standard scores of all pairs, and for ``largest`` >= 3 of the triples that a budget of work allows."""
     d = data.dim
     weights, rows = _weights(model, data), _PairRows(model, data)
@@ -77,7 +77,9 @@ def triple_scores(model: AdditiveGP, data: Observations, pairs: NDArray[np.int64
     return _triple_sums(_weights(model, data), _PairRows(model, data), pairs, data.dim)
 
 
-def proposal_law(found: Sequence[Scores], known: Iterable[Scope] = (), *, epsilon: float = 0.2) -> PairScores:
+def proposal_distribution(
+    found: Sequence[Scores], known: Iterable[Scope] = (), *, epsilon: float = 0.2
+) -> ScopeDistribution:
     """The law by which moves choose scopes: the best of several models' standard scores, cut off where they are large.
 
     Each model shows what it does not explain: the singletons the strongest interactions, a richer model the next ones.
@@ -96,7 +98,7 @@ def proposal_law(found: Sequence[Scores], known: Iterable[Scope] = (), *, epsilo
             triples[scope] = _SHARPEST
     i, j = np.triu_indices(d, 1)
     pairs = np.stack([i, j], axis=1)
-    return PairScores.from_pairs(d, pairs, logs[i, j], epsilon=epsilon, triples=triples)
+    return ScopeDistribution.from_pairs(d, pairs, logs[i, j], epsilon=epsilon, triples=triples)
 
 
 class _PairRows:

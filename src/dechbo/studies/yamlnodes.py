@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from dechbo.errors import StudyFileError, shortened
+from dechbo.errors import StudyFileError, format_list
 
 _PREFIX = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {_PREFIX + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "merge", "value")}
@@ -175,7 +175,7 @@ def hint(name: str, names: Iterable[str]) -> str:
     """The name that was meant, or the names there are."""
     known = list(names)
     close = get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {shortened(known)}"
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {format_list(known)}"
 
 
 def _plain(text: str) -> Any:

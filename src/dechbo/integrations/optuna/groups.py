@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dechbo.errors import OptionError, ScopeError, shortened
+from dechbo.errors import OptionError, ScopeError, format_list
 from dechbo.graph import FactorGraph
 from dechbo.space import Space
 
@@ -20,7 +20,9 @@ def named_graph(graph: Any, names: Sequence[str] | None) -> Groups | str | None:
         if names is None:
             raise OptionError("a FactorGraph counts the parameters of search_space: pass search_space={name: …} too")
         if graph.dim != len(names):
-            raise ScopeError(f"the graph has {graph.dim} variables, search_space has {len(names)}: {shortened(names)}")
+            raise ScopeError(
+                f"the graph has {graph.dim} variables, search_space has {len(names)}: {format_list(names)}"
+            )
         return tuple(tuple(names[i] for i in scope) for scope in graph.scopes)
     if isinstance(graph, str) or not isinstance(graph, Iterable):
         raise OptionError(f'graph is "learned", "random", a FactorGraph or groups of names, got {graph!r:.80}')
@@ -28,7 +30,7 @@ def named_graph(graph: Any, names: Sequence[str] | None) -> Groups | str | None:
     if names is not None:
         unknown = [name for group in groups for name in group if name not in names]
         if unknown:
-            raise OptionError(f"graph names {shortened(unknown)}, which are not among {shortened(names)}")
+            raise OptionError(f"graph names {format_list(unknown)}, which are not among {format_list(names)}")
     return groups
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dechbo.acquisition import Acquisition
+from dechbo.acquisition import AdditiveUCB
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
@@ -14,7 +14,7 @@ from gp_strategies import cases
 @given(cases(max_size=5), st.sampled_from([0.0, 0.5, 20.0]), st.integers(0, 2))
 def test_gradient_equals_differences(case, beta, pending):
     posterior = case.gp.condition(case.data).with_pending(case.points(pending))
-    acquisition = Acquisition(posterior, beta)
+    acquisition = AdditiveUCB(posterior, beta)
     point = case.points(1)[0]
     value, gradient = acquisition.value_and_gradient(point)
     assert value == pytest.approx(acquisition.values(point[None])[0], rel=1e-9, abs=1e-9)
@@ -32,7 +32,7 @@ def test_gradient_equals_differences(case, beta, pending):
 @given(cases(max_size=5), st.sampled_from([0.0, 2.0]))
 def test_components_and_values_are_those_of_the_factors(case, beta):
     posterior = case.gp.condition(case.data)
-    acquisition = Acquisition(posterior, beta)
+    acquisition = AdditiveUCB(posterior, beta)
     points = case.points(3)
     values = acquisition.values(points)
     for point, value in zip(points, values, strict=True):
@@ -46,6 +46,6 @@ def test_components_and_values_are_those_of_the_factors(case, beta):
 def test_the_gradient_is_finite_where_a_deviation_vanishes():
     data = Observations([[0.2], [0.7]], [1.0, -1.0])
     gp = AdditiveGP(FactorGraph(1, ((0,),)), Hyperparameters([0.3], [1.0], 0.0))
-    value, gradient = Acquisition(gp.condition(data), 4.0).value_and_gradient(np.array([0.2]))
+    value, gradient = AdditiveUCB(gp.condition(data), 4.0).value_and_gradient(np.array([0.2]))
     assert value == pytest.approx(1.0, abs=1e-6)
     assert np.isfinite(gradient).all()

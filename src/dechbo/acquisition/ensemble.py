@@ -8,25 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dechbo.acquisition.additive import AdditiveUCB
 from dechbo.acquisition.cache import TableCache
-from dechbo.acquisition.continuous import Acquisition
 from dechbo.acquisition.grid import ucb_tables
-from dechbo.gp.ensemble import EnsemblePosterior, Posterior, members_of
+from dechbo.gp.ensemble import EnsemblePosterior, Posterior, weighted_members
 from dechbo.tables import FactorTables, table_starts
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class AverageAcquisition:
+class EnsembleUCB:
     """phi averaged over the members of an ensemble, with its gradient; each member has its own posterior."""
 
-    members: tuple[tuple[float, Acquisition], ...]
+    members: tuple[tuple[float, AdditiveUCB], ...]
 
     @classmethod
-    def of(cls, posterior: Posterior, beta: float) -> AverageAcquisition:
+    def of(cls, posterior: Posterior, beta: float) -> EnsembleUCB:
         """One acquisition per member."""
-        return cls(tuple((weight, Acquisition(member, beta)) for weight, member in members_of(posterior)))
+        return cls(tuple((weight, AdditiveUCB(member, beta)) for weight, member in weighted_members(posterior)))
 
     def values(self, points: Array) -> Array:
         """phi at ``points`` (n, d)."""
@@ -47,16 +47,16 @@ class AverageAcquisition:
         return float(sum(w * value for w, value, _ in parts)), np.sum([w * slope for w, _, slope in parts], axis=0)
 
 
-def bound_tables(
+def acquisition_tables(
     posterior: Posterior, candidates: Sequence[Array], beta: float, *, caches: Sequence[TableCache] | None = None
 ) -> FactorTables:
     """The tables of a model or of an ensemble; ``caches``, one for each member, keep their solves."""
     if isinstance(posterior, EnsemblePosterior):
-        return average_tables(posterior, candidates, beta, caches=caches)
+        return ensemble_tables(posterior, candidates, beta, caches=caches)
     return ucb_tables(posterior, candidates, beta, cache=None if caches is None else caches[0])
 
 
-def average_tables(
+def ensemble_tables(
     posterior: EnsemblePosterior,
     candidates: Sequence[Array],
     beta: float,
@@ -72,7 +72,7 @@ def average_tables(
     starts = table_starts(graph, sizes)
     flat = np.zeros(starts[-1])
     at = {scope: k for k, scope in enumerate(graph.scopes)}
-    for m, (weight, member) in enumerate(members_of(posterior)):
+    for m, (weight, member) in enumerate(weighted_members(posterior)):
         tables = ucb_tables(member, candidates, beta, cache=None if caches is None else caches[m])
         for scope, table in zip(tables.graph.scopes, tables.values, strict=True):
             k = at[scope]

@@ -11,7 +11,7 @@ from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.structure import GraphPrior, GraphSampler, PairScores, graph_of
+from dechbo.structure import GraphPrior, GraphSampler, ScopeDistribution, interaction_graph
 from dechbo.structure.evidence import (
     NOISE_LEAST,
     NOISE_MEDIAN,
@@ -19,9 +19,9 @@ from dechbo.structure.evidence import (
     VARIANCE_MEDIAN,
     VARIANCE_SPREAD,
     EvidenceTarget,
-    fitted_variances,
+    fit_variances,
 )
-from dechbo.structure.scores import proposal_law, scores_of
+from dechbo.structure.scores import proposal_distribution, score_scopes
 
 FALSE_ALARM = 1e-4  # chance that a correct chain fails a test of frequencies under a fresh seed; seeds are fixed
 LEVELS = np.array([0.0, 0.3, 0.9, 1.0])
@@ -44,7 +44,7 @@ def singletons(rng, kernels, domains, noise=0.05):
 def whole(reference, variances, noise=None):
     """The model of the whole graph, built from nothing."""
     theta = reference.hyperparameters
-    graph = graph_of(reference.graph.dim, variances)
+    graph = interaction_graph(reference.graph.dim, variances)
     own = [variances[scope] for scope in graph.scopes[graph.dim :]]
     return AdditiveGP(
         graph,
@@ -163,7 +163,7 @@ def test_fitted_variances_are_where_evidence_and_prior_balance(free):
     data = draw_data(rng, DOMAINS, 40, noisy=True)
     reference = singletons(rng, KERNELS, DOMAINS)
     start = {(0, 4): 0.03, (1, 2, 3): 0.03}
-    variances, noise = fitted_variances(reference, data, start, free_noise=free, iterations=100)
+    variances, noise = fit_variances(reference, data, start, free_noise=free, iterations=100)
     assert set(variances) == set(start)
     if not free:
         assert noise == reference.hyperparameters.noise
@@ -210,7 +210,7 @@ def test_visits_match_the_enumerated_posterior_of_the_evidence(dim, largest, inf
     )
     posterior = np.exp(log_posterior - logsumexp(log_posterior))
     assert posterior.max() < 0.5  # else the test says little
-    scores = proposal_law([scores_of(reference, data)]) if informed else PairScores.uniform(dim)
+    scores = proposal_distribution([score_scopes(reference, data)]) if informed else ScopeDistribution.uniform(dim)
 
     target = Fixed(reference, data, rng)
     sampler = GraphSampler(prior, scores=scores)

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from dechbo.acquisition.solves import other_products
+from dechbo.acquisition.solves import leave_one_out_products
 from dechbo.gp import AdditivePosterior
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Acquisition:
+class AdditiveUCB:
     """phi at points that need not lie on a grid, with its gradient."""
 
     posterior: AdditivePosterior
@@ -69,9 +69,11 @@ class Acquisition:
         for factors, scopes in graph.by_size:
             scaled = weights[factors] * variances[factors][:, None]
             if scopes.shape[1] > 3:
-                change = np.einsum("fn,fin->fi", scaled, slopes[scopes] * other_products(values[scopes]))
+                change = np.einsum("fn,fin->fi", scaled, slopes[scopes] * leave_one_out_products(values[scopes]))
                 if posterior.gp.domains is not None:
-                    own = other_products(diagonal[scopes]) * diagonal_slopes[scopes] * variances[factors][:, None]
+                    own = (
+                        leave_one_out_products(diagonal[scopes]) * diagonal_slopes[scopes] * variances[factors][:, None]
+                    )
                     change += 0.5 * rates[factors][:, None] * own
                 np.add.at(gradient, scopes.ravel(), change.ravel())
                 continue

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 
 from dechbo.graph import FactorGraph
-from dechbo.maxsum.absorb import absorption, aligned, reduce
 from dechbo.maxsum.messages import decode
+from dechbo.maxsum.reduction import aligned, merge_plan, reduce_tables
 from dechbo.tables import FactorTables
 from strategies import factor_tables
 
@@ -21,8 +21,8 @@ def reduced_value(reduced, packed, choice):
 @settings(max_examples=40, deadline=None)
 @given(factor_tables())
 def test_reducing_changes_no_value(tables):
-    reduced = reduce(tables)
-    packed = reduced.packed(absorption(tables.graph).kept)
+    reduced = reduce_tables(tables)
+    packed = reduced.packed(merge_plan(tables.graph).remaining)
     for choice in itertools.islice(itertools.product(*map(range, tables.sizes)), 50):
         np.testing.assert_allclose(reduced_value(reduced, packed, np.array(choice)), tables.value(choice), rtol=1e-12)
 
@@ -30,8 +30,8 @@ def test_reducing_changes_no_value(tables):
 @settings(max_examples=40, deadline=None)
 @given(factor_tables(forbidden=True))
 def test_any_allowed_choice_beats_any_forbidden_one(tables):
-    reduced = reduce(tables)
-    packed = reduced.packed(absorption(tables.graph).kept)
+    reduced = reduce_tables(tables)
+    packed = reduced.packed(merge_plan(tables.graph).remaining)
     allowed, forbidden = [], []
     for choice in itertools.islice(itertools.product(*map(range, tables.sizes)), 200):
         value = reduced_value(reduced, packed, np.array(choice))
@@ -43,10 +43,10 @@ def test_any_allowed_choice_beats_any_forbidden_one(tables):
 
 def test_nested_scopes_go_into_the_largest_superset():
     graph = FactorGraph(4, ((1,), (2, 0), (0, 1, 2), (3, 2, 0, 1), (3, 1)))
-    plan = absorption(graph)
+    plan = merge_plan(graph)
     assert plan.singletons == ((0, 1),)
-    assert plan.absorbed == ((1, 3), (2, 3), (4, 3))
-    assert plan.kept == (3,)
+    assert plan.merged == ((1, 3), (2, 3), (4, 3))
+    assert plan.remaining == (3,)
 
 
 def test_aligned_permutes_and_stretches():
@@ -61,8 +61,8 @@ def test_memory_is_shared_unless_cells_change_and_never_written():
     plain = FactorTables(
         FactorGraph(3, ((0, 1), (1, 2), (2,))), (rng.normal(size=(2, 3)),) * 1 + (np.eye(3), np.ones(3))
     )
-    assert reduce(plain).flat is plain.flat
+    assert reduce_tables(plain).flat is plain.flat
     nested = FactorTables(FactorGraph(2, ((0, 1), (1,))), (np.array([[0.0, -np.inf], [1.0, 2.0]]), np.zeros(2)))
     before = nested.flat.copy()
-    assert reduce(nested).flat is not nested.flat
+    assert reduce_tables(nested).flat is not nested.flat
     np.testing.assert_array_equal(nested.flat, before)

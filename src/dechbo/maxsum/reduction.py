@@ -1,7 +1,7 @@
-"""The same maximisation problem with fewer factors: exact, and it removes cycles.
+"""An equivalent maximisation problem with fewer factors and fewer cycles.
 
-A singleton factor becomes a unary term of its variable. A factor whose scope is a subset of another one is added into
-the table of that superset. Forbidden cells (-inf) become finite but so low that they are never worth choosing.
+A singleton factor becomes a unary term of its variable. A factor whose scope is a subset of another scope is added to
+that factor's table. Forbidden cells (-inf) get a finite value so low that choosing them never pays.
 """
 
 from __future__ import annotations
@@ -13,72 +13,72 @@ import numpy as np
 
 from dechbo.compiled import compiled
 from dechbo.graph import FactorGraph, Scope
-from dechbo.maxsum.larger import larger
+from dechbo.maxsum.fast_max import fast_max
 from dechbo.maxsum.messages import Array, Indices, Packed, pack
 from dechbo.tables import FactorTables
 
 
 @dataclass(frozen=True)
-class Absorption:
-    """What becomes of each factor."""
+class MergePlan:
+    """Where each factor of a graph goes."""
 
     singletons: tuple[tuple[int, int], ...]  # (factor, its variable)
-    absorbed: tuple[tuple[int, int], ...]  # (factor, the factor whose scope holds its scope)
-    kept: tuple[int, ...]
+    merged: tuple[tuple[int, int], ...]  # (factor, the factor whose scope contains its scope)
+    remaining: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Reduced:
-    """phi(x) = sum_i unary_i(x_i) + sum_k table_k(x), over kept factors of two variables or more; all cells finite."""
+class ReducedTables:
+    """phi(x) = sum_i unary_i(x_i) + sum_k table_k(x), k over the remaining factors; all cells are finite."""
 
-    graph: FactorGraph  # of the tables as they came
+    graph: FactorGraph  # the original graph
     sizes: Indices
     flat: Array
-    starts: Indices  # of all factors' tables in flat
+    starts: Indices  # of every factor's table in flat
     unary: Array
     unary_at: Indices
     scale: float  # the largest range of a table's allowed cells
     floor: float  # no allowed choice has a lower value; -inf where no cell is forbidden
 
     def packed(self, factors: tuple[int, ...]) -> Packed:
-        """Some of the kept factors, for the compiled loops."""
+        """Pack some of the remaining factors for the compiled loops."""
         scopes = [self.graph.scopes[k] for k in factors]
         tables = self.starts[np.array(factors, dtype=np.int64)]
         return pack(self.flat, tables, scopes, self.sizes, self.unary, self.unary_at)
 
 
 @lru_cache(maxsize=8)
-def absorption(graph: FactorGraph) -> Absorption:
-    """Each factor goes to the largest scope that holds its own (the first one among equals)."""
-    held = [frozenset(scope) for scope in graph.scopes]
-    singletons, absorbed, kept = [], [], []
+def merge_plan(graph: FactorGraph) -> MergePlan:
+    """Merge each factor into the largest scope that contains its own (the first of equals)."""
+    variables = [frozenset(scope) for scope in graph.scopes]
+    singletons, merged, remaining = [], [], []
     for k, scope in enumerate(graph.scopes):
         if len(scope) == 1:
             singletons.append((k, scope[0]))
             continue
         rarest = min((graph.factors_of[i] for i in scope), key=len)
-        supersets = [j for j in rarest if held[k] < held[j]]
+        supersets = [j for j in rarest if variables[k] < variables[j]]
         if supersets:
-            absorbed.append((k, max(supersets, key=lambda j: len(held[j]))))
+            merged.append((k, max(supersets, key=lambda j: len(variables[j]))))
         else:
-            kept.append(k)
-    return Absorption(tuple(singletons), tuple(absorbed), tuple(kept))
+            remaining.append(k)
+    return MergePlan(tuple(singletons), tuple(merged), tuple(remaining))
 
 
-def reduce(tables: FactorTables) -> Reduced:
-    """Absorb singletons and subsets; the tables' own memory is used unless a cell has to change."""
-    graph, plan = tables.graph, absorption(tables.graph)
+def reduce_tables(tables: FactorTables) -> ReducedTables:
+    """Merge singletons and subsets; the tables' own memory is used unless a cell has to change."""
+    graph, plan = tables.graph, merge_plan(tables.graph)
     unary_at = np.concatenate([[0], np.cumsum(tables.sizes)])
     unary = np.zeros(unary_at[-1])
     for k, i in plan.singletons:
         unary[unary_at[i] : unary_at[i + 1]] = tables.values[k]
-    flat = tables.flat.copy() if plan.absorbed else tables.flat
-    for k, j in plan.absorbed:
+    flat = tables.flat.copy() if plan.merged else tables.flat
+    for k, j in plan.merged:
         shape = [tables.sizes[i] for i in graph.scopes[j]]
         view = flat[tables.starts[j] : tables.starts[j + 1]].reshape(shape)
         view += aligned(tables.values[k], graph.scopes[k], graph.scopes[j])
-    kept = np.array(plan.kept, dtype=np.int64)
-    low, high = extremes(flat, tables.starts[kept], tables.starts[kept + 1])
+    remaining = np.array(plan.remaining, dtype=np.int64)
+    low, high = extremes(flat, tables.starts[remaining], tables.starts[remaining + 1])
     unary_low, unary_high = extremes(unary, unary_at[:-1], unary_at[1:])
     ranges = np.concatenate([high[0] - low[0], unary_high[0] - unary_low[0]])
     floor = -np.inf
@@ -86,13 +86,13 @@ def reduce(tables: FactorTables) -> Reduced:
         lows = np.concatenate([low[0], unary_low[0]])
         floor = float(lows.sum())
         flat = flat.copy() if flat is tables.flat else flat
-        # deeper than everything else can gain, and than rounding can hide
+        # more than all other tables together can gain, and more than rounding can hide
         depth = 1.0 + 2.0 * float(ranges.sum()) + 1e-9 * float(np.abs(lows).sum())
-        for k, finite in zip(kept, low[0], strict=True):
-            _lift(flat[tables.starts[k] : tables.starts[k + 1]], finite - depth)
+        for k, finite in zip(remaining, low[0], strict=True):
+            _replace_forbidden(flat[tables.starts[k] : tables.starts[k + 1]], finite - depth)
         for i, finite in enumerate(unary_low[0]):
-            _lift(unary[unary_at[i] : unary_at[i + 1]], finite - depth)
-    return Reduced(graph, tables.sizes, flat, tables.starts, unary, unary_at, float(ranges.max()), floor)
+            _replace_forbidden(unary[unary_at[i] : unary_at[i + 1]], finite - depth)
+    return ReducedTables(graph, tables.sizes, flat, tables.starts, unary, unary_at, float(ranges.max()), floor)
 
 
 def aligned(table: Array, scope: Scope, superset: Scope) -> Array:
@@ -102,17 +102,17 @@ def aligned(table: Array, scope: Scope, superset: Scope) -> Array:
     return np.transpose(table, order).reshape([lengths.get(i, 1) for i in superset])
 
 
-def _lift(cells: Array, value: float) -> None:
+def _replace_forbidden(cells: Array, value: float) -> None:
     cells[cells == -np.inf] = value
 
 
 def extremes(flat: Array, starts: Indices, ends: Indices) -> tuple[Array, Array]:
-    """For each part of ``flat``: rows (over finite cells, over all cells) of the minima and of the maxima.
+    """Minima and maxima of each part of ``flat``; row 0 is over the finite cells, row 1 over all cells.
 
     A part without a finite cell counts as 0.
     """
     low, high = np.empty((2, len(starts))), np.empty((2, len(starts)))
-    least_and_most(flat, starts, ends, low[1], high[1])
+    minima_and_maxima(flat, starts, ends, low[1], high[1])
     low[0], high[0] = low[1], high[1]
     for k in np.flatnonzero(low[1] == -np.inf):
         cells = flat[starts[k] : ends[k]]
@@ -122,12 +122,12 @@ def extremes(flat: Array, starts: Indices, ends: Indices) -> tuple[Array, Array]
 
 
 @compiled
-def least_and_most(flat: Array, starts: Indices, ends: Indices, low: Array, high: Array) -> None:
+def minima_and_maxima(flat: Array, starts: Indices, ends: Indices, low: Array, high: Array) -> None:
     """min and max of flat[starts[k]:ends[k]] for each k."""
     for k in range(len(starts)):
         part = flat[starts[k] : ends[k]]
-        least, most = np.inf, -np.inf
+        lowest, highest = np.inf, -np.inf
         for cell in range(len(part)):
-            least = -larger(-least, -part[cell])
-            most = larger(most, part[cell])
-        low[k], high[k] = least, most
+            lowest = -fast_max(-lowest, -part[cell])
+            highest = fast_max(highest, part[cell])
+        low[k], high[k] = lowest, highest

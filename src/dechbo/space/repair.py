@@ -18,7 +18,7 @@ DOUBLINGS = 12  # of an ulp, beyond what is missing
 DRAWS = 8  # points of the region whose middle lies inside
 
 
-def moved_inside(space: Space, params: Mapping[str, object], held: Collection[str]) -> dict[str, object]:
+def repair_rounding(space: Space, params: Mapping[str, object], held: Collection[str]) -> dict[str, object]:
     """``params`` with continuous values moved so little that every constraint holds exactly, where that can be.
 
     What is ``held`` stays. Constraints that leave no room, such as a pair that makes an equality, keep their tolerance.
