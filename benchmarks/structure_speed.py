@@ -22,9 +22,9 @@ from scipy.linalg.lapack import dpotrf
 from dechbo.data.observations import Observations
 from dechbo.gp import fit
 from dechbo.graph import FactorGraph
-from dechbo.structure import GraphPrior, GraphSampler
+from dechbo.structure import GraphPrior, StructureOptions, learn_structure
 from dechbo.structure.evidence import EvidenceTarget
-from dechbo.structure.learner import StructureOptions, learn_structure
+from dechbo.structure.sampler import GraphSampler
 from dechbo.structure.scores import proposal_distribution, score_scopes
 from dechbo.threads import one_blas_thread
 from graph_recovery import area_under_curve, case
@@ -40,7 +40,7 @@ def proposals() -> str:
         data = Observations(X, y).standardised()[0]
         model = fit(FactorGraph.singletons(20), data, domains=(None,) * 20, rough=False, iterations=8)
         target = EvidenceTarget(model, data, rng)
-        sampler = GraphSampler(GraphPrior(20), scores=proposal_distribution([score_scopes(model, data)]))
+        sampler = GraphSampler(GraphPrior(20), scope_distribution=proposal_distribution([score_scopes(model, data)]))
         state, _ = sampler.run(rng, sampler.init([(0, 1), (2, 3), (4, 5, 6)], target), target, 50)  # caches are warm
         steps = max(100, 20_000 // t)
         K = np.asfortranarray(state.payload.K)
@@ -92,7 +92,7 @@ def blind(seeds: int = 5) -> str:
             data, scopes = case("interactions", d, seed)
             began = time.process_time()
             learned = learn_structure(
-                data, GraphPrior(d), np.random.default_rng(seed), effort=StructureOptions(), informed=informed
+                data, GraphPrior(d), np.random.default_rng(seed), options=StructureOptions(), informed=informed
             )
             seconds.append(time.process_time() - began)
             true = {pair for scope in scopes for pair in itertools.combinations(scope, 2)}

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from strategies import factor_graphs
+from strategies import factor_graphs, relabelled_graph
 
 CATEGORIES = 3
 
@@ -64,7 +64,7 @@ def relabelled(gp: AdditiveGP, random) -> tuple[AdditiveGP, np.ndarray]:
     old = np.argsort(new)
     theta = gp.hyperparameters
     shuffled = Hyperparameters(theta.lengthscales[old], theta.variances, theta.noise)
-    return AdditiveGP(gp.graph.relabelled(new), shuffled, kernel=[gp.kernels[i] for i in old]), old
+    return AdditiveGP(relabelled_graph(gp.graph, new), shuffled, kernel=[gp.kernels[i] for i in old]), old
 
 
 class OnColumn(Kernel):

@@ -13,7 +13,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 QUICK: dict[str, Any] = {"effort": StructureOptions(steps=20), "granularity": Granularity(work=1e5, polish_steps=3)}
 MIXED: dict[str, BaseDistribution] = {

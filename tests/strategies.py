@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from hypothesis import strategies as st
@@ -18,6 +19,11 @@ def factor_graphs(draw, max_dim=5, max_factors=6, max_size=3):
     scope = st.lists(st.integers(0, dim - 1), min_size=1, max_size=max_size, unique=True).map(tuple)
     scopes = draw(st.lists(scope, max_size=max_factors, unique_by=frozenset))
     return FactorGraph.covering(dim, scopes)
+
+
+def relabelled_graph(graph: FactorGraph, new: Sequence[int] | Mapping[int, int]) -> FactorGraph:
+    """The same graph with variable i called ``new[i]``; factors and axes keep their order."""
+    return FactorGraph(graph.dim, tuple(tuple(new[i] for i in scope) for scope in graph.scopes))
 
 
 @st.composite

@@ -13,7 +13,7 @@ from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.interactions import sobol_shares
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Int(0, 9), "d": Categorical(["p", "q", "r"])})
 QUICK = StructureOptions(chains=2, steps=200)

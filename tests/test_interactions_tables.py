@@ -11,7 +11,7 @@ import pytest
 import dechbo
 from dechbo import Categorical, Float, Int, Space
 from dechbo.errors import DataError
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 QUICK = StructureOptions(chains=2, steps=200)
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "n": Int(0, 5), "kind": Categorical(["p", "q"])})

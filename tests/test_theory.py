@@ -133,7 +133,7 @@ def test_the_bound_covers_the_sum_of_step_bounds(case, beta):
     total = step_bound(beta, np.sqrt(theta.variances), 0.0)
     for t in range(1, len(data)):
         posterior = gp.condition(Observations(data.X[:t], data.y[:t]))
-        total += step_bound(beta, AdditiveUCB(posterior, beta).components(data.X[t])[1], 0.0)
+        total += step_bound(beta, AdditiveUCB(posterior, beta).factor_moments(data.X[t])[1], 0.0)
     assert total <= regret_bound(gp, data, beta, continuous=False).bound * (1 + 1e-9)
 
 
@@ -179,7 +179,7 @@ def violations(beta_of, functions=20, steps=15):
             beta = beta_of(len(data) + 1)  # beta_{t+1} goes with the posterior after t observations
             choice = engine.suggest(gp, data, beta, GRID).choice
             at = int(np.ravel_multi_index(tuple(choice), (5, 5, 5)))
-            _, deviations = AdditiveUCB(gp.condition(data), beta).components(POINTS[at])
+            _, deviations = AdditiveUCB(gp.condition(data), beta).factor_moments(POINTS[at])
             holds = holds and f.max() - f[at] <= step_bound(beta, deviations, 0.0)
             data = data.append(POINTS[at], f[at] + np.sqrt(theta.noise) * rng.normal())
         broken += not holds

@@ -23,7 +23,7 @@ from dechbo.gp.centring import NODES, WEIGHTS
 from dechbo.graph import Scope
 from dechbo.models.model import Model, Recipe
 from dechbo.space import Categorical, Float, Int, Parameter, Space
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 from dechbo.threads import one_blas_thread
 
 Array = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""One BLAS thread: faster than several at these sizes, and suggestions stay the same bit for bit."""
+"""One BLAS thread: faster than several at these sizes, and suggestions stay bit-identical."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from threadpoolctl import ThreadpoolController
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# The number of BLAS threads belongs to the process: two threads that set and restore it in turn would leave it wrong.
-_TURN = threading.RLock()
+# The number of BLAS threads is global: two threads that set and restore it concurrently would leave it wrong.
+_LOCK = threading.RLock()
 
 
 @cache
@@ -23,11 +23,11 @@ def _controller() -> ThreadpoolController:
 
 
 def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """Run ``function`` with one BLAS thread, one caller at a time, and restore what was set before."""
+    """Run ``function`` with one BLAS thread, one caller at a time, and restore the previous limit."""
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _TURN, _controller().limit(limits=1, user_api="blas"):
+        with _LOCK, _controller().limit(limits=1, user_api="blas"):
             return function(*args, **kwargs)
 
     return limited

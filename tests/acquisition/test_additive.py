@@ -36,7 +36,7 @@ def test_components_and_values_are_those_of_the_factors(case, beta):
     points = case.points(3)
     values = acquisition.values(points)
     for point, value in zip(points, values, strict=True):
-        means, deviations = acquisition.components(point)
+        means, deviations = acquisition.factor_moments(point)
         expected = [posterior.factor(k, point[None, scope]) for k, scope in enumerate(case.gp.graph.scopes)]
         np.testing.assert_allclose(means, [mean[0] for mean, _ in expected], rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(deviations**2, [s[0] ** 2 for _, s in expected], rtol=1e-9, atol=1e-10)

@@ -66,7 +66,7 @@ def test_a_centred_category_kernel_has_no_strength_left():
 
 def test_the_gram_matrix_is_the_sum_of_products_and_positive_semidefinite():
     gp, X = model(), points(37)
-    expected = np.full((37, 37), gp.constant)
+    expected = np.full((37, 37), gp.constant_variance)
     for variance, scope in zip(gp.hyperparameters.variances, GRAPH.scopes, strict=True):
         expected += variance * np.prod([gp.correlation.matrix(i, X[:, i], X[:, i]) for i in scope], axis=0)
     K = gp.gram(X)
@@ -100,9 +100,9 @@ def test_posterior_identities():
     at = points(40, 5)
     factors = [posterior.factor(k, at[:, scope]) for k, scope in enumerate(GRAPH.scopes)]
     mean, deviation = posterior.joint(at)
-    constant = gp.constant * posterior.alpha.sum()
+    constant = gp.constant_variance * posterior.alpha.sum()
     np.testing.assert_allclose(sum(m for m, _ in factors) + constant, mean, atol=1e-10)
-    assert (sum(s for _, s in factors) + np.sqrt(gp.constant) >= deviation - 1e-12).all()
+    assert (sum(s for _, s in factors) + np.sqrt(gp.constant_variance) >= deviation - 1e-12).all()
 
 
 def test_centring_brings_the_sum_of_deviations_near_the_joint_one():

@@ -10,7 +10,7 @@ from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSampler
 
 from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 QUICK = {
     "effort": StructureOptions(chains=1, steps=20),

@@ -12,7 +12,7 @@ import pytest
 from dechbo.integrations.optuna import DecHBOSampler, kept, learned_graph
 from dechbo.interactions import Interaction
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 QUICK: dict[str, Any] = {"effort": StructureOptions(steps=40), "granularity": Granularity(work=1e4, polish_steps=2)}
 FOUND = [Interaction(("a", "b"), 0.75, 0.5), Interaction(("a",), 1.0, 0.25), Interaction(("a", "b", "c"), 0.125, 0.0)]

@@ -25,7 +25,7 @@ import json, os, random, signal, sys, time
 import optuna
 from dechbo.integrations.optuna import DecHBOSampler, recover, trials
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 trials.MOMENT = 0.0  # a fork is back sooner than a process that has to begin
@@ -110,7 +110,7 @@ WORKER = """
 import sys, time
 import optuna
 from dechbo.integrations.optuna import DecHBOSampler
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 sampler = DecHBOSampler(n_startup_trials=6, effort=StructureOptions(steps=20))
 storage = optuna.storages.RDBStorage(sys.argv[1], engine_kwargs={"connect_args": {"timeout": 100}})

@@ -58,7 +58,7 @@ import optuna
 from optuna.distributions import *
 from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 space = dict(x=FloatDistribution(0, 1), y=FloatDistribution(1e-3, 1, log=True), n=IntDistribution(1, 6),
              c=CategoricalDistribution(["a", None]))
 options = dict(effort=StructureOptions(steps=20), granularity=Granularity(work=1e5, polish_steps=3))

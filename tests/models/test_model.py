@@ -13,7 +13,7 @@ from dechbo.gp import AdditiveGP, Ensemble
 from dechbo.maxsum import MaxSum
 from dechbo.models.model import Recipe, without_parts
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 QUICK = StructureOptions(chains=1, steps=60, greedy_rounds=2)
 

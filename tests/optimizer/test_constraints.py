@@ -18,7 +18,7 @@ from dechbo.errors import ParameterError, SpaceExhausted
 from dechbo.search.grids import Granularity, base_candidates
 from dechbo.search.polish import ascend
 from dechbo.space import Region
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 QUICK: dict[str, Any] = {"effort": StructureOptions(steps=10), "granularity": Granularity(work=1e7), "n_initial": 5}
 

@@ -484,7 +484,7 @@ def test_the_regret_report_puts_the_average_beside_its_bound():
     report = optimizer.regret_report(5.0)
     assert report.average == pytest.approx(np.mean([bowl(p) for p in points]))
     assert report.average <= report.bound
-    assert report.allowed.steps == 14
+    assert report.parts.steps == 14
     assert "R_n/n" in str(report)
     assert "b of Assumption 3" in str(report)
 

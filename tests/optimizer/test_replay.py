@@ -12,7 +12,7 @@ from dechbo import Categorical, Float, Int, Optimizer, Space
 from dechbo.data.evaluation import Evaluation
 from dechbo.data.history import History
 from dechbo.errors import ParameterError
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 SPACE = Space({"x": Float(0, 1), "y": Float(1e-3, 1, log=True), "n": Int(1, 6), "c": Categorical(["a", "b"])})
 QUICK = {"effort": StructureOptions(steps=20), "n_initial": 5}

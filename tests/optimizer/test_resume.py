@@ -218,7 +218,7 @@ FIRST_AND_LATER = """
 import json
 import os
 from dechbo import FactorGraph, Float, Optimizer, Space
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 space = Space({f"x{i}": Float(0, 1) for i in range(6)})
 ring = FactorGraph(6, tuple((i, (i + 1) % 6) for i in range(6)))
 asked = []

@@ -19,7 +19,7 @@ from dechbo.models.model import tempered
 from dechbo.search.constrained import ConstrainedSearch, Likelihood, Limit
 from dechbo.search.grid_search import Search
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 QUICK: dict[str, Any] = {"effort": StructureOptions(steps=10), "granularity": Granularity(work=1e7), "graph_samples": 1}
 SQUARE = Space({"x": Float(0, 1), "y": Float(0, 1)})

@@ -17,6 +17,7 @@ from dechbo.search.engine import LocalEngine
 from dechbo.search.grid_search import Search
 from dechbo.search.grids import Granularity, base_candidates
 from dechbo.search.polish import ascend
+from strategies import relabelled_graph
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})
 GRAPH = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (0,)))
@@ -167,7 +168,7 @@ def test_relabelling_the_variables_relabels_the_suggestion(seed):
     space = Space({names[i]: SPACE[names[i]] for i in order})
     theta = gp.hyperparameters
     other = AdditiveGP(
-        GRAPH.relabelled(new.tolist()),
+        relabelled_graph(GRAPH, new.tolist()),
         Hyperparameters(theta.lengthscales[order], theta.variances, theta.noise),
         kernel=[KERNELS[i] for i in order],
     )

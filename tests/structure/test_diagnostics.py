@@ -6,16 +6,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.signal import lfilter
 
 from dechbo.errors import DataError
-from dechbo.structure import (
-    GraphPrior,
-    GraphSampler,
-    Trace,
+from dechbo.structure import GraphPrior
+from dechbo.structure.diagnostics import (
     diagnose,
     effective_sample_size,
     pair_indicators,
     pair_probabilities,
     split_rhat,
 )
+from dechbo.structure.sampler import GraphSampler, Trace
+from structure_cases import FunctionTarget
 
 
 def autoregressive(rho, chains, draws, seed=0):
@@ -93,13 +93,11 @@ def test_indicators_are_of_pairs_that_come_and_go():
 def test_chains_over_graphs():
     sampler = GraphSampler(GraphPrior(5, max_factor_size=2, expected=4.0))
 
-    def log_likelihood(interactions):
-        return 2.0 * ((0, 1) in interactions) - ((1, 2) in interactions)
-
+    target = FunctionTarget(lambda interactions: 2.0 * ((0, 1) in interactions) - ((1, 2) in interactions))
     traces = []
     for seed in range(4):
-        start = sampler.init([(0, 1), (2, 3)][:seed], log_likelihood)
-        traces.append(sampler.run(np.random.default_rng(seed), start, log_likelihood, 6000, thin=2)[1])
+        start = sampler.init([(0, 1), (2, 3)][:seed], target)
+        traces.append(sampler.run(np.random.default_rng(seed), start, target, 6000, thin=2)[1])
     found = diagnose(traces)
     assert len(found.pairs) == len(found.pair_rhat) == len(found.pair_ess) == 10
     assert found.worst_rhat == max(found.rhat, *found.pair_rhat) < 1.05

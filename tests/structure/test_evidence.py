@@ -11,7 +11,7 @@ from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from dechbo.structure import GraphPrior, GraphSampler, ScopeDistribution, interaction_graph
+from dechbo.structure import GraphPrior
 from dechbo.structure.evidence import (
     NOISE_LEAST,
     NOISE_MEDIAN,
@@ -21,6 +21,9 @@ from dechbo.structure.evidence import (
     EvidenceTarget,
     fit_variances,
 )
+from dechbo.structure.sampler import GraphSampler
+from dechbo.structure.scope_distribution import ScopeDistribution
+from dechbo.structure.scopes import interaction_graph
 from dechbo.structure.scores import proposal_distribution, score_scopes
 
 FALSE_ALARM = 1e-4  # chance that a correct chain fails a test of frequencies under a fresh seed; seeds are fixed
@@ -213,7 +216,7 @@ def test_visits_match_the_enumerated_posterior_of_the_evidence(dim, largest, inf
     scores = proposal_distribution([score_scopes(reference, data)]) if informed else ScopeDistribution.uniform(dim)
 
     target = Fixed(reference, data, rng)
-    sampler = GraphSampler(prior, scores=scores)
+    sampler = GraphSampler(prior, scope_distribution=scores)
     batches, each = 50, 400
     _, trace = sampler.run(rng, sampler.init(states[-1], target), target, batches * each)
     number = {state: k for k, state in enumerate(states)}

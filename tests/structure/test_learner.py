@@ -8,8 +8,7 @@ from numpy.testing import assert_array_equal
 
 from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
-from dechbo.structure import GraphPrior
-from dechbo.structure.learner import StructureOptions, learn_structure
+from dechbo.structure import GraphPrior, StructureOptions, learn_structure
 
 LITTLE = StructureOptions(chains=2, steps=100, greedy_rounds=2)
 
@@ -89,7 +88,7 @@ def test_the_same_seed_gives_the_same_answer():
     data = table(5, 40, two_pairs, noise=0.3)
 
     def answer(seed):
-        return learn_structure(data, GraphPrior(5), np.random.default_rng(seed), effort=LITTLE)
+        return learn_structure(data, GraphPrior(5), np.random.default_rng(seed), options=LITTLE)
 
     a, b = answer(3), answer(3)
     assert a.samples == b.samples
@@ -105,7 +104,7 @@ def test_one_variable_or_factors_of_one_leave_nothing_to_learn(largest):
         table(5, 30, two_pairs) if dim == 5 else table(1, 15, additive),
         GraphPrior(dim, max_factor_size=largest),
         np.random.default_rng(0),
-        effort=LITTLE,
+        options=LITTLE,
     )
     check(learned, dim)
     assert learned.convergence is None
@@ -148,7 +147,7 @@ def test_discrete_and_categorical_variables():
 )
 def test_options(options):
     learned = learn_structure(
-        table(4, 40, additive, noise=0.0), GraphPrior(4), np.random.default_rng(0), effort=LITTLE, **options
+        table(4, 40, additive, noise=0.0), GraphPrior(4), np.random.default_rng(0), options=LITTLE, **options
     )
     check(learned, 4)
     assert len(learned.graphs) <= options.get("samples", 3)
@@ -160,7 +159,7 @@ def test_four_chains_agree():
         return 1.5 * waves + additive(X)
 
     effort = StructureOptions(chains=4, steps=4000, moves_per_sweep=5)
-    learned = learn_structure(table(8, 60, function), GraphPrior(8), np.random.default_rng(0), effort=effort)
+    learned = learn_structure(table(8, 60, function), GraphPrior(8), np.random.default_rng(0), options=effort)
     assert learned.convergence.rhat < 1.05
     assert learned.convergence.worst_rhat < 1.05
     assert learned.pair_probabilities[0, 1] > 0.9
@@ -182,7 +181,7 @@ def test_least_effort():
         table(3, 10, additive),
         GraphPrior(3),
         np.random.default_rng(0),
-        effort=StructureOptions(1, steps=8, greedy_rounds=1, moves_per_sweep=1),
+        options=StructureOptions(1, steps=8, greedy_rounds=1, moves_per_sweep=1),
     )
     check(learned, 3)
     assert len(learned.samples) == 4

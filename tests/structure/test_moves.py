@@ -10,8 +10,10 @@ from numpy.testing import assert_allclose
 from scipy.stats import chisquare
 
 from dechbo.errors import OptionError
-from dechbo.structure import MOVE_PROBABILITIES, GraphPrior, Moves, ScopeDistribution, ScopeIndex
-from dechbo.structure.moves import PARTNER
+from dechbo.structure import GraphPrior
+from dechbo.structure.moves import MOVE_PROBABILITIES, REVERSE, Moves
+from dechbo.structure.scope_distribution import ScopeDistribution
+from dechbo.structure.scopes import ScopeIndex
 
 FALSE_ALARM = 1e-4  # chance that a correct move fails a chi-square test under a fresh seed; seeds are fixed
 EPSILON = 0.3
@@ -19,7 +21,7 @@ WEIGHTS = {(0, 1): 5.0, (1, 2): 0.5, (2, 3): 1.0, (0, 3): 0.01}  # (0, 2) and (1
 TRIPLES = {(0, 1, 2): 2.0, (0, 2, 3): 0.5}  # half of the triples are drawn by these weights
 
 
-def score_scopes(dim, informed):
+def distribution(dim, informed):
     if not informed:
         return ScopeDistribution.uniform(dim)
     pairs = [pair for pair in WEIGHTS if max(pair) < dim]
@@ -112,7 +114,7 @@ def states(dim, largest, *, some=None):
 @pytest.mark.parametrize(("dim", "largest", "some"), [(3, 3, None), (4, 2, None), (4, 3, 30), (4, 4, 15)])
 def test_forward_and_reverse_probabilities_are_those_of_the_oracle(dim, largest, some, informed):
     prior = GraphPrior(dim, max_factor_size=largest)
-    moves = Moves(prior, score_scopes(dim, informed))
+    moves = Moves(prior, distribution(dim, informed))
     laws = {}
 
     def law(state):
@@ -123,10 +125,10 @@ def test_forward_and_reverse_probabilities_are_those_of_the_oracle(dim, largest,
         current = ScopeIndex.of(prior, state)
         for (name, new), chance in law(state).items():
             proposal = moves.proposal(current, name, tuple(sorted(state - new)), tuple(sorted(new - state)))
-            back = law(new)[PARTNER[name], state]
+            back = law(new)[REVERSE[name], state]
             assert_allclose(
                 [proposal.log_forward, proposal.log_reverse],
-                np.log([MOVE_PROBABILITIES[name] * chance, MOVE_PROBABILITIES[PARTNER[name]] * back]),
+                np.log([MOVE_PROBABILITIES[name] * chance, MOVE_PROBABILITIES[REVERSE[name]] * back]),
                 rtol=0,
                 atol=1e-12,
             )
@@ -149,7 +151,7 @@ FULL = [
 def test_proposals_are_drawn_as_often_as_they_say(dim, largest, state, informed):
     prior = GraphPrior(dim, max_factor_size=largest)
     moves, current, rng = (
-        Moves(prior, score_scopes(dim, informed)),
+        Moves(prior, distribution(dim, informed)),
         ScopeIndex.of(prior, state),
         np.random.default_rng(2),
     )

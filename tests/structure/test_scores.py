@@ -9,8 +9,17 @@ from numpy.testing import assert_allclose
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.graph import FactorGraph
-from dechbo.structure import interaction_graph, scores
-from dechbo.structure.scores import Scores, proposal_distribution, score_matrix, score_scopes, triple_scores
+from dechbo.structure import scores
+from dechbo.structure.scopes import interaction_graph
+from dechbo.structure.scores import (
+    PairRows,
+    Scores,
+    evidence_weights,
+    pair_sums,
+    proposal_distribution,
+    score_scopes,
+    triple_sums,
+)
 
 KERNELS = ("matern52", "se", "categorical", "matern52", "se")
 DOMAINS = (None, None, np.arange(3.0), np.array([0.0, 0.3, 0.9, 1.0]), None)
@@ -23,6 +32,16 @@ def model(rng, kernels, domains, present=None, noise=0.05):
     own = [present[scope] for scope in graph.scopes[d:]]
     theta = Hyperparameters(rng.uniform(0.2, 1.5, d), np.concatenate([rng.uniform(0.05, 0.3, d), own]), noise)
     return AdditiveGP(graph, theta, kernel=kernels, domains=domains)
+
+
+def score_matrix(gp, data):
+    """dlog p(y)/ds of every absent pair at s = 0, (d, d)."""
+    return pair_sums(evidence_weights(gp, data), PairRows(gp, data), data.dim)
+
+
+def triple_scores(gp, data, pairs):
+    """dlog p(y)/ds of every pair (n, 2) with each further variable, (n, d)."""
+    return triple_sums(evidence_weights(gp, data), PairRows(gp, data), pairs, data.dim)
 
 
 def with_more(gp, scope, s):
@@ -103,10 +122,10 @@ def planted():
 def test_a_planted_pair_and_a_planted_triple_are_the_most_promising():
     data, gp = planted()
     found = score_scopes(gp, data)
-    promising = [scope for _, scope in found.promising()]
+    promising = [scope for _, scope in found.significant()]
     assert promising[0] in [(0, 1), (2, 3, 4)]
     assert {(0, 1), (2, 3, 4)} <= set(promising[:6])
-    assert [scope for scope in score_scopes(gp, data, largest=2).promising() if len(scope[1]) > 2] == []
+    assert [scope for scope in score_scopes(gp, data, max_size=2).significant() if len(scope[1]) > 2] == []
     law = proposal_distribution([found], [(5, 6, 7)])
     assert law.probability((2, 3, 4)) > 10 * law.probability((2, 3, 5))
     assert law.probability((5, 6, 7)) > 0.01
@@ -128,5 +147,5 @@ def test_scores_are_finite_and_say_nothing_of_one_variable(d):
 def test_more_scopes_ask_for_higher_scores():
     pairs = np.zeros((60, 60))
     pairs[0, 1] = pairs[1, 0] = 3.5
-    assert Scores(pairs[:4, :4], {}).promising() == [(3.5, (0, 1))]
-    assert Scores(pairs, {}).promising() == []
+    assert Scores(pairs[:4, :4], {}).significant() == [(3.5, (0, 1))]
+    assert Scores(pairs, {}).significant() == []

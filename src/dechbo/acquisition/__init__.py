@@ -1,4 +1,4 @@
-"""The upper-confidence acquisition phi = sum_I mu_I + sqrt(beta) sigma_I: its beta, its tables, its gradient."""
+"""The acquisition phi = sum_I mu_I + sqrt(beta) sigma_I: beta schedules, factor tables, gradients; joint bounds."""
 
 from dechbo.acquisition.additive import AdditiveUCB
 from dechbo.acquisition.beta import Beta, BetaContext, beta_schedule

@@ -19,13 +19,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class EnsembleUCB:
-    """phi averaged over the members of an ensemble, with its gradient; each member has its own posterior."""
+    """phi averaged over the posteriors of an ensemble, with its gradient."""
 
     members: tuple[tuple[float, AdditiveUCB], ...]
 
     @classmethod
     def of(cls, posterior: Posterior, beta: float) -> EnsembleUCB:
-        """One acquisition per member."""
+        """The average of one AdditiveUCB per member."""
         return cls(tuple((weight, AdditiveUCB(member, beta)) for weight, member in weighted_members(posterior)))
 
     def values(self, points: Array) -> Array:
@@ -33,16 +33,16 @@ class EnsembleUCB:
         return np.asarray(sum(weight * member.values(points) for weight, member in self.members))
 
     def lines(self, point: Array, candidates: Sequence[Array]) -> list[Array]:
-        """phi on the lines through ``point``, one array per variable."""
+        """phi on the axis-parallel lines through ``point``, one array per variable."""
         parts = [(weight, member.lines(point, candidates)) for weight, member in self.members]
         return [np.sum([weight * lines[i] for weight, lines in parts], axis=0) for i in range(len(candidates))]
 
     def deviation(self, point: Array) -> float:
         """sum_I sigma_I at one point, averaged over the members."""
-        return float(sum(weight * member.components(point)[1].sum() for weight, member in self.members))
+        return float(sum(weight * member.factor_moments(point)[1].sum() for weight, member in self.members))
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """phi and its gradient; 0 for categories."""
+        """phi and its gradient, which is 0 for categorical variables."""
         parts = [(weight, *member.value_and_gradient(point)) for weight, member in self.members]
         return float(sum(w * value for w, value, _ in parts)), np.sum([w * slope for w, _, slope in parts], axis=0)
 
@@ -50,7 +50,7 @@ class EnsembleUCB:
 def acquisition_tables(
     posterior: Posterior, candidates: Sequence[Array], beta: float, *, caches: Sequence[TableCache] | None = None
 ) -> FactorTables:
-    """The tables of a model or of an ensemble; ``caches``, one for each member, keep their solves."""
+    """The tables of a single model or of an ensemble; ``caches`` has one TableCache per member."""
     if isinstance(posterior, EnsemblePosterior):
         return ensemble_tables(posterior, candidates, beta, caches=caches)
     return ucb_tables(posterior, candidates, beta, cache=None if caches is None else caches[0])
@@ -65,7 +65,7 @@ def ensemble_tables(
 ) -> FactorTables:
     """table_I = sum over the members k with I in U_k of w_k phi_I, on the union of their graphs.
 
-    ``caches``, one for each member, keep their solves.
+    ``caches`` has one TableCache per member.
     """
     graph = posterior.ensemble.graph
     sizes = np.array([len(values) for values in candidates], dtype=np.int64)

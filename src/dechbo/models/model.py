@@ -21,8 +21,7 @@ from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters, Surrogate, fit
 from dechbo.gp.centring import Domain
 from dechbo.graph import FactorGraph
 from dechbo.space import Space
-from dechbo.structure import GraphPrior, random_forest
-from dechbo.structure.learner import StructureOptions, StructurePosterior, learn_structure
+from dechbo.structure import GraphPrior, StructureOptions, StructurePosterior, learn_structure, random_forest
 
 Array = NDArray[np.float64]
 
@@ -142,7 +141,7 @@ class Recipe:
             domains=self.domains,
             noise=noise,
             samples=self.graph_samples,
-            effort=self.effort,
+            options=self.effort,
         )
         # chains need smooth functions to tell interactions from noise; the search may need rough ones: fitted anew
         graphs = learned.graphs if self.centred else tuple(without_parts(graph) for graph in learned.graphs)

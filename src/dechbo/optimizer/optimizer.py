@@ -37,8 +37,7 @@ from dechbo.search.joint_search import BEST
 from dechbo.space import Space
 from dechbo.space.fixed import check_fixed, fixed_coordinates
 from dechbo.space.repair import repair_rounding
-from dechbo.structure import Convergence
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import Convergence, StructureOptions
 from dechbo.theory import RegretReport, average_regret, lipschitz_estimate, regret_bound, step_bound
 from dechbo.threads import one_blas_thread
 

@@ -11,7 +11,7 @@ from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact, MaxSum
 from dechbo.search.grids import Granularity
 from dechbo.space import Space
-from dechbo.structure.learner import StructureOptions
+from dechbo.structure import StructureOptions
 
 CUSTOM = "custom"  # stands in a saved run for what plain JSON cannot hold
 _MAXIMIZERS = {"MaxSum": MaxSum, "Exact": Exact}

@@ -1,4 +1,4 @@
-"""Parameters that an ask holds at given values."""
+"""Parameters that an ask fixes at given values. Tested by tests/optimizer/test_optimizer.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dechbo.space.space import Space
 
 
 def check_fixed(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the user holds fixed, checked, as plain values."""
+    """Check ``fixed`` and return it with plain Python values."""
     if fixed is None:
         return {}
     if not isinstance(fixed, Mapping):
