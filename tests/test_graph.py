@@ -199,7 +199,7 @@ def test_messages_stay_short_with_many_parameters() -> None:
 
 
 @given(factor_graphs(max_dim=8, max_factors=6, max_size=4))
-def test_a_closed_graph_holds_every_part_once(graph):
+def test_with_subsets_adds_every_subset_once(graph):
     closed = graph.with_subsets()
     held = [frozenset(scope) for scope in closed.scopes]
     assert len(set(held)) == len(held)
@@ -208,4 +208,4 @@ def test_a_closed_graph_holds_every_part_once(graph):
         assert own in held
         assert all(own - {i} in held for i in own if len(own) > 1)
     assert all(any(part <= frozenset(scope) for scope in graph.scopes) for part in held)
-    assert closed.closed() == closed
+    assert closed.with_subsets() == closed

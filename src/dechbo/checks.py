@@ -1,7 +1,4 @@
-"""Checks of option values: return the value as a plain Python type, or raise OptionError.
-
-Tested through the options of tests/optimizer/test_optimizer.py and tests/maxsum/test_maxsum.py.
-"""
+"""Checks of option values: return the value as a plain Python type, or raise OptionError."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_many_points_at_once_are_the_same_as_one_by_one():
 
 
 @pytest.mark.parametrize("domains", [None, DOMAINS])
-def test_the_gain_over_a_point_is_the_difference_of_two_jointly_normal_values(domains):
+def test_the_difference_from_a_point_is_the_difference_of_two_jointly_normal_values(domains):
     """Oracle: the full posterior covariance matrix, written out."""
     gp = model(domains, noise=1e-2)
     data = Observations(points(20), np.random.default_rng(1).standard_normal(20))
@@ -69,8 +69,8 @@ def test_the_gain_over_a_point_is_the_difference_of_two_jointly_normal_values(do
     K = gp.gram(everything)
     solved = np.linalg.solve(K[:20, :20] + 1e-2 * np.eye(20), K[:20])
     mean, covariance = (solved.T @ data.y)[20:], (K - K[:, :20] @ solved)[20:, 20:]
-    found = posterior.gain(at, base)
+    found = posterior.difference(at, base)
     np.testing.assert_allclose(found[0], mean[1:] - mean[0], atol=1e-9)
     expected = np.diagonal(covariance)[1:] + covariance[0, 0] - 2 * covariance[0, 1:]
     np.testing.assert_allclose(found[1] ** 2, expected, atol=1e-9)
-    assert posterior.gain(base[None], base)[1][0] < 1e-6
+    assert posterior.difference(base[None], base)[1][0] < 1e-6

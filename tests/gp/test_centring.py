@@ -42,7 +42,7 @@ def test_continuous_kernels_average_to_zero_with_mean_variance_one(i, length):
     """Oracle: adaptive quadrature."""
     centred = correlation([length] * 5)
     for x in (0.0, 0.3, 1.0):
-        mean = quad(lambda u, x=x: centred.between(i, np.array([x]), np.array([u]))[0, 0], 0, 1, points=[x], limit=200)[
+        mean = quad(lambda u, x=x: centred.matrix(i, np.array([x]), np.array([u]))[0, 0], 0, 1, points=[x], limit=200)[
             0
         ]
         assert abs(mean) < 1e-7 * centred.centring.inverse[i]
@@ -53,14 +53,14 @@ def test_continuous_kernels_average_to_zero_with_mean_variance_one(i, length):
 @pytest.mark.parametrize("i", [2, 3, 4])
 def test_discrete_kernels_average_to_zero_over_their_values(i):
     values = DOMAINS[i]
-    K = correlation().between(i, values, values)
+    K = correlation().matrix(i, values, values)
     assert np.abs(K.mean(axis=0)).max() < 1e-12
     assert np.diagonal(K).mean() == pytest.approx(1.0)
     assert np.linalg.eigvalsh(K).min() > -1e-10
 
 
-def test_a_centred_category_kernel_has_no_strength_left():
-    K = correlation().between(3, np.arange(4.0), np.arange(4.0))
+def test_a_centred_categorical_kernel_does_not_depend_on_its_lengthscale():
+    K = correlation().matrix(3, np.arange(4.0), np.arange(4.0))
     np.testing.assert_allclose(K, np.where(np.eye(4) == 1, 1.0, -1 / 3), atol=1e-12)
 
 

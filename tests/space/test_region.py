@@ -74,7 +74,7 @@ def test_a_value_on_the_edge_is_allowed() -> None:
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=10, deadline=None)
 def test_points_of_the_region(seed: int) -> None:
-    """Allowed is what Python's arithmetic says; draws, nearest and pulled-in points are allowed and keep what is fixed."""
+    """Allowed is what Python computes; drawn, nearest and pulled-in points are allowed and keep fixed coordinates."""
     space, rng = mixed(), np.random.default_rng(seed)
 
     def holds(point: np.ndarray) -> bool:

@@ -13,7 +13,7 @@ from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
 from dechbo.structure import GraphPrior
 from dechbo.structure.evidence import (
-    NOISE_LEAST,
+    MIN_NOISE,
     NOISE_MEDIAN,
     NOISE_SPREAD,
     VARIANCE_MEDIAN,
@@ -102,7 +102,7 @@ def test_value_is_the_evidence_of_the_whole_graph_along_a_chain(noisy, domains):
         if info.accepted:
             accepted.add(info.move)
         if step % 10 == 9:
-            state = target.resample(state, rng, noise=step % 20 == 9)
+            state = target.update_variances(state, rng, noise=step % 20 == 9)
         assert (before.payload.K == K).all()  # whether the proposal was accepted or not
         assert before.payload.variances == variances
         if state is not before:
@@ -118,13 +118,13 @@ def test_given_variances():
     reference = singletons(rng, KERNELS, DOMAINS)
     target = EvidenceTarget(reference, data, rng)
     variances = {(2, 4): 0.3, (0, 1, 3): 1.2}
-    value, payload = target.with_variances(variances)
+    value, payload = target.evaluate(variances)
     assert value == pytest.approx(whole(reference, variances).log_evidence(data), abs=1e-8)
     assert payload.variances == variances
-    assert target.with_variances({})[0] == pytest.approx(reference.log_evidence(data), abs=1e-8)
+    assert target.evaluate({})[0] == pytest.approx(reference.log_evidence(data), abs=1e-8)
 
 
-def test_values_do_not_depend_on_what_is_kept():
+def test_values_do_not_depend_on_what_is_cached():
     def values(limit):
         rng = np.random.default_rng(5)
         kernels = ("matern52",) * 8
@@ -132,10 +132,10 @@ def test_values_do_not_depend_on_what_is_kept():
         target = EvidenceTarget(singletons(rng, kernels, (None,) * 8), data, rng, memory_limit=limit)
         sampler = GraphSampler(GraphPrior(8, max_factor_size=5, expected=10.0, size_cost=0.0))
         _, trace = sampler.run(rng, sampler.init([(0, 1, 2, 3, 4)], target), target, 200)
-        return trace, len(target._kept)
+        return trace, len(target._cached)
 
-    (plenty, all_kept), (little, few_kept) = values(2**29), values(0)
-    assert few_kept <= 3 < all_kept
+    (plenty, many_cached), (little, few_cached) = values(2**29), values(0)
+    assert few_cached <= 3 < many_cached
     assert little.samples == plenty.samples
     assert (little.log_posteriors == plenty.log_posteriors).all()
 
@@ -246,14 +246,14 @@ def test_without_data_variances_and_noise_follow_their_priors():
     variances, noises = [], []
     for sweep in range(15_000):
         state, _ = sampler.step(rng, state, target)
-        state = target.resample(state, rng, noise=True)
+        state = target.update_variances(state, rng, noise=True)
         if sweep % 50 == 49:
             variances += state.payload.variances.values()
         if sweep % 150 == 149:
             noises.append(state.payload.noise)
     assert len(variances) > 300
     assert kstest(variances, lognorm(VARIANCE_SPREAD, scale=VARIANCE_MEDIAN).cdf).pvalue > FALSE_ALARM
-    low, high = np.log(np.array([NOISE_LEAST, 1.0]) / NOISE_MEDIAN) / NOISE_SPREAD
+    low, high = np.log(np.array([MIN_NOISE, 1.0]) / NOISE_MEDIAN) / NOISE_SPREAD
     law = truncnorm(low, high, loc=np.log(NOISE_MEDIAN), scale=NOISE_SPREAD)
     assert kstest(np.log(noises), law.cdf).pvalue > FALSE_ALARM
 
@@ -265,14 +265,14 @@ def test_walks_on_variances_follow_their_posterior():
     reference = singletons(rng, ("matern52", "matern52"), (None, None), noise=0.5)
     target = EvidenceTarget(reference, data, rng)
     logs = np.linspace(-8, 8, 400) + np.log(VARIANCE_MEDIAN)
-    density = [target.with_variances({(0, 1): s})[0] for s in np.exp(logs)]
+    density = [target.evaluate({(0, 1): s})[0] for s in np.exp(logs)]
     density -= 0.5 * ((logs - np.log(VARIANCE_MEDIAN)) / VARIANCE_SPREAD) ** 2
     cumulative = np.cumsum(np.exp(density - density.max()))
     sampler = GraphSampler(GraphPrior(2))
     state = sampler.init([(0, 1)], target)
     drawn = []
     for step in range(15_000):
-        state = target.resample(state, rng, noise=False)
+        state = target.update_variances(state, rng, noise=False)
         if step % 50 == 49:
             drawn.append(np.log(state.payload.variances[0, 1]))
     edges = logs + (logs[1] - logs[0]) / 2

@@ -158,8 +158,8 @@ def test_four_chains_agree():
         waves = np.sin(2 * np.pi * X[:, :2]).prod(axis=1) + np.cos(np.pi * X[:, [1, 3]]).prod(axis=1)
         return 1.5 * waves + additive(X)
 
-    effort = StructureOptions(chains=4, steps=4000, moves_per_sweep=5)
-    learned = learn_structure(table(8, 60, function), GraphPrior(8), np.random.default_rng(0), options=effort)
+    options = StructureOptions(chains=4, steps=4000, moves_per_sweep=5)
+    learned = learn_structure(table(8, 60, function), GraphPrior(8), np.random.default_rng(0), options=options)
     assert learned.convergence.rhat < 1.05
     assert learned.convergence.worst_rhat < 1.05
     assert learned.pair_probabilities[0, 1] > 0.9
@@ -168,15 +168,22 @@ def test_four_chains_agree():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"chains": 0}, {"sweep": 0}, {"rounds": 0}, {"steps": 7}, {"rounds": 601}, {"steps": 100, "rounds": 101}],
+    [
+        {"chains": 0},
+        {"moves_per_sweep": 0},
+        {"greedy_rounds": 0},
+        {"steps": 7},
+        {"greedy_rounds": 601},
+        {"steps": 100, "greedy_rounds": 101},
+    ],
     ids=str,
 )
-def test_effort_that_is_none(bad):
+def test_bad_options(bad):
     with pytest.raises(OptionError, match="StructureOptions needs"):
         StructureOptions(**bad)
 
 
-def test_least_effort():
+def test_the_smallest_options():
     learned = learn_structure(
         table(3, 10, additive),
         GraphPrior(3),

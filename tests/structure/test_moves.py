@@ -237,6 +237,6 @@ def test_bad_move_probabilities(probabilities, message):
         Moves(GraphPrior(5, max_factor_size=4), probabilities=probabilities)
 
 
-def test_scores_of_another_dimension():
-    with pytest.raises(OptionError, match="prior has 4 variables, the scores have 5"):
+def test_a_distribution_of_another_dimension():
+    with pytest.raises(OptionError, match="prior has 4 variables, the distribution has 5"):
         Moves(GraphPrior(4), ScopeDistribution.uniform(5))

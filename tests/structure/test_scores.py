@@ -84,8 +84,8 @@ def test_scores_are_the_slopes_of_the_evidence(domains, present):
         assert score == pytest.approx((-3 * at[0] + 4 * at[1] - at[2]) / (2 * h), rel=1e-4, abs=1e-6 * scale)
 
 
-def test_scores_in_pieces(monkeypatch):
-    monkeypatch.setattr(scores, "_PIECE", 2**10)
+def test_scores_in_chunks(monkeypatch):
+    monkeypatch.setattr(scores, "_CHUNK", 2**10)
     rng = np.random.default_rng(9)
     d, n = 7, 60
     data = Observations(rng.random((n, d)), rng.normal(size=n))
@@ -102,7 +102,7 @@ def test_scores_in_pieces(monkeypatch):
 
 def test_few_pairs_are_extended_where_work_is_short(monkeypatch):
     data, gp = planted()
-    monkeypatch.setattr(scores, "TRIPLE_WORK", 0.0)  # the best pair alone
+    monkeypatch.setattr(scores, "MAX_TRIPLE_WORK", 0.0)  # the best pair alone
     best = score_scopes(gp, data)
     assert {(0, 1)} <= {pair for triple in best.triples for pair in combinations(triple, 2)}
     assert all({0, 1} <= set(triple) for triple in best.triples)
@@ -119,7 +119,7 @@ def planted():
     return data, fit(FactorGraph.singletons(d), data, domains=(None,) * d, rough=False)
 
 
-def test_a_planted_pair_and_a_planted_triple_are_the_most_promising():
+def test_a_planted_pair_and_a_planted_triple_are_the_most_significant():
     data, gp = planted()
     found = score_scopes(gp, data)
     promising = [scope for _, scope in found.significant()]

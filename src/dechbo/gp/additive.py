@@ -114,7 +114,7 @@ class AdditiveGP:
         """log p(y | X) = -|L^-1 y|^2 / 2 - sum log L_pp - n/2 log 2 pi: the full sum, never divided by n."""
         self.check(data)
         L, _ = cholesky(self.gram(data.X), self.hyperparameters.noise + data.noise)
-        return _log_evidence(L, solve_triangular(L, data.y, lower=True, check_finite=False))
+        return log_density(L, solve_triangular(L, data.y, lower=True, check_finite=False))
 
     def log_predictive(self, data: Observations) -> float:
         """sum_p log p(y_p | all other values): each is normal with mean y_p - alpha_p / c_p and variance 1 / c_p.
@@ -141,7 +141,7 @@ class AdditiveGP:
         M = np.outer(alpha, alpha) - (inverse + np.tril(inverse, -1).T)
         lengths, variances = contraction(self.graph, pairs, theta.variances, M)
         noise = 0.5 * np.trace(M) * theta.noise
-        return _log_evidence(L, z), np.concatenate([lengths, variances * theta.variances, [noise]])
+        return log_density(L, z), np.concatenate([lengths, variances * theta.variances, [noise]])
 
     def prior_variances(self, index: int, points: Array) -> Array:
         """Var f_I at points (n, len(scope)): s_I prod_i k_i(x_i, x_i)."""
@@ -293,5 +293,6 @@ def cholesky(K: Array, noise: Array, *, scale: float | None = None, solved: int 
     raise DataError("the covariance matrix could not be factorised: are the hyperparameters finite?")
 
 
-def _log_evidence(L: Array, z: Array) -> float:
+def log_density(L: Array, z: Array) -> float:
+    """log N(y; 0, L L^T) with z = L^-1 y."""
     return float(-0.5 * z @ z - np.log(np.diagonal(L)).sum() - 0.5 * len(z) * np.log(2 * np.pi))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ MAX_DOUBLINGS = 12  # of the ulp by which a value moves beyond the excess
 DRAWS = 8  # random allowed points, whose mean is in the interior
 
 
-def repair_rounding(space: Space, params: Mapping[str, object], fixed: Collection[str]) -> dict[str, object]:
+def repair_rounding(space: Space, params: Mapping[str, Any], fixed: Collection[str]) -> dict[str, Any]:
     """``params`` with continuous values moved slightly so that every constraint holds exactly, if possible.
 
     The parameters ``fixed`` do not change. Constraints that leave no interior, such as two that form an equality, may
@@ -29,7 +30,7 @@ def repair_rounding(space: Space, params: Mapping[str, object], fixed: Collectio
         if isinstance(parameter, Float) and parameter.cardinality == math.inf and name not in fixed
     }
     names = {name for constraint in space.constraints for name in constraint.coefficients}
-    values: Values = {name: params[name] for name in names}  # type: ignore[misc]
+    values: Values = {name: params[name] for name in names}
     while violated := _violated(space, values):
         better = (
             trial
@@ -72,7 +73,7 @@ def _one_moved(constraint: Linear, values: Values, moving: Mapping[str, Float]) 
 
 
 def _towards_middle(
-    space: Space, params: Mapping[str, object], values: Values, moving: Mapping[str, Float | Int]
+    space: Space, params: Mapping[str, Any], values: Values, moving: Mapping[str, Float | Int]
 ) -> Iterator[Values]:
     """Move all values towards the interior, for corners that moving a single value cannot leave."""
     point = space.encode(params)
@@ -84,6 +85,6 @@ def _towards_middle(
         part = 10.0**exponent
         trial = dict(values)
         for name in set(values) & set(moving):
-            middle = sum(float(draw[name]) for draw in points) / max(len(points), 1)  # type: ignore[arg-type, misc]
+            middle = sum(float(draw[name]) for draw in points) / max(len(points), 1)
             trial[name] = values[name] + part * (middle - values[name])
         yield trial

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.errors import ParameterError, SpaceError, format_list
-from dechbo.space.categorical import Categorical, Choice
+from dechbo.space.categorical import Categorical
 from dechbo.space.linear import Linear
 from dechbo.space.numeric import Float, Int, real
 from dechbo.space.parameters import Parameter, parameter_from_json
@@ -138,7 +138,7 @@ class Space:
                 raise ParameterError(f"parameter {name!r}: {error}") from None
         return np.array(point)
 
-    def decode(self, point: Array) -> dict[str, Choice]:
+    def decode(self, point: Array) -> dict[str, Any]:
         """One native Python value per parameter, in the order of the space."""
         coordinates = self._coordinates(point)
         return {

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP
-from dechbo.gp.additive import cholesky
+from dechbo.gp.additive import cholesky, log_density
 from dechbo.gp.gram import contraction, gram
 from dechbo.graph import FactorGraph, Scope
 from dechbo.structure.sampler import State
@@ -117,7 +117,7 @@ class EvidenceTarget:
         if info != 0:
             return -np.inf
         z = solve_triangular(L, self.data.y, lower=True, check_finite=False)
-        return float(-0.5 * z @ z - np.log(np.diagonal(L)).sum() - 0.5 * len(z) * np.log(2 * np.pi))
+        return log_density(L, z)
 
     def _product(self, scope: Scope) -> Array:
         product = self._single(scope[0])

@@ -53,7 +53,8 @@ class StructureOptions:
         # diagnostics need at least four draws, which are half of the steps
         if self.chains < 1 or self.moves_per_sweep < 1 or self.steps < 8 or not 1 <= self.greedy_rounds <= self.steps:
             raise OptionError(
-                f"expected chains >= 1, moves_per_sweep >= 1, steps >= 8 and 1 <= greedy_rounds <= steps, got {self}"
+                "StructureOptions needs chains >= 1, moves_per_sweep >= 1, steps >= 8 and 1 <= greedy_rounds <= steps, "
+                f"got {self}"
             )
 
 
