@@ -54,7 +54,7 @@ def test_singletons() -> None:
 def test_covering_adds_what_is_missing_at_the_end() -> None:
     assert FactorGraph.covering(5, [(3, 1)]).scopes == ((3, 1), (0,), (2,), (4,))
     assert FactorGraph.covering(2, ((0,), (1,))).scopes == ((0,), (1,))
-    assert FactorGraph.covering(2, iter([[0, 1]])).scopes == ((0, 1),)  # type: ignore[list-item]
+    assert FactorGraph.covering(2, iter([[0, 1]])).scopes == ((0, 1),)  # type: ignore[arg-type]
     assert FactorGraph.covering(3, []) == FactorGraph.singletons(3)
 
 
@@ -106,7 +106,7 @@ def test_factors_of_and_scopes_say_the_same(graph: FactorGraph) -> None:
 
 @given(factor_graphs(max_dim=8, max_factors=8, max_size=4))
 def test_by_size_holds_each_factor_once(graph: FactorGraph) -> None:
-    found = {}
+    found: dict[int, tuple[int, ...]] = {}
     for factors, scopes in graph.by_size:
         assert scopes.shape[0] == len(factors) > 0
         found |= {int(k): tuple(scope.tolist()) for k, scope in zip(factors, scopes, strict=True)}
@@ -199,7 +199,7 @@ def test_messages_stay_short_with_many_parameters() -> None:
 
 
 @given(factor_graphs(max_dim=8, max_factors=6, max_size=4))
-def test_with_subsets_adds_every_subset_once(graph):
+def test_with_subsets_adds_every_subset_once(graph: FactorGraph) -> None:
     closed = graph.with_subsets()
     held = [frozenset(scope) for scope in closed.scopes]
     assert len(set(held)) == len(held)

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,12 +9,12 @@ from dechbo.acquisition import AdditiveUCB
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from gp_strategies import cases
+from gp_strategies import Case, cases
 
 
 @settings(max_examples=60, deadline=None)
 @given(cases(max_size=5), st.sampled_from([0.0, 0.5, 20.0]), st.integers(0, 2))
-def test_gradient_equals_differences(case, beta, pending):
+def test_gradient_equals_differences(case: Case, beta: float, pending: int) -> None:
     posterior = case.gp.condition(case.data).with_pending(case.points(pending))
     acquisition = AdditiveUCB(posterior, beta)
     point = case.points(1)[0]
@@ -30,7 +32,7 @@ def test_gradient_equals_differences(case, beta, pending):
 
 @settings(max_examples=40, deadline=None)
 @given(cases(max_size=5), st.sampled_from([0.0, 2.0]))
-def test_components_and_values_are_those_of_the_factors(case, beta):
+def test_components_and_values_are_those_of_the_factors(case: Case, beta: float) -> None:
     posterior = case.gp.condition(case.data)
     acquisition = AdditiveUCB(posterior, beta)
     points = case.points(3)
@@ -43,8 +45,8 @@ def test_components_and_values_are_those_of_the_factors(case, beta):
         assert value == pytest.approx(means.sum() + np.sqrt(beta) * deviations.sum(), rel=1e-9, abs=1e-9)
 
 
-def test_the_gradient_is_finite_where_a_deviation_vanishes():
-    data = Observations([[0.2], [0.7]], [1.0, -1.0])
+def test_the_gradient_is_finite_where_a_deviation_vanishes() -> None:
+    data = Observations(np.array([[0.2], [0.7]]), np.array([1.0, -1.0]))
     gp = AdditiveGP(FactorGraph(1, ((0,),)), Hyperparameters([0.3], [1.0], 0.0))
     value, gradient = AdditiveUCB(gp.condition(data), 4.0).value_and_gradient(np.array([0.2]))
     assert value == pytest.approx(1.0, abs=1e-6)

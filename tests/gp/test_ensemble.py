@@ -28,11 +28,11 @@ def data(n: int = 20) -> Observations:
     return Observations(rng.random((n, 3)), rng.standard_normal(n))
 
 
-def test_the_graph_is_the_union():
+def test_the_graph_is_the_union() -> None:
     assert ensemble().graph.scopes == ((0,), (1,), (2,), (0, 1), (1, 2))
 
 
-def test_the_joint_posterior_is_the_mixture():
+def test_the_joint_posterior_is_the_mixture() -> None:
     """Oracle: moments of draws from the mixture."""
     posterior = ensemble().condition(data())
     points = np.random.default_rng(1).random((5, 3))
@@ -47,7 +47,7 @@ def test_the_joint_posterior_is_the_mixture():
     np.testing.assert_allclose(deviation, draws.std(axis=0), atol=0.02)
 
 
-def test_tables_values_lines_and_gradient_are_averages():
+def test_tables_values_lines_and_gradient_are_averages() -> None:
     posterior = ensemble().condition(data()).with_pending(np.array([[0.5, 0.5, 0.5]]))
     candidates = [np.linspace(0, 1, g) for g in (3, 4, 5)]
     tables = ensemble_tables(posterior, candidates, 2.0)
@@ -73,7 +73,7 @@ def test_tables_values_lines_and_gradient_are_averages():
         assert gradient[i] == pytest.approx(difference, rel=1e-4, abs=1e-6)
 
 
-def test_one_member_is_that_model():
+def test_one_member_is_that_model() -> None:
     gp = ensemble().members[0]
     alone = Ensemble((gp,), (1.0,)).condition(data())
     candidates = [np.linspace(0, 1, 3)] * 3
@@ -81,7 +81,7 @@ def test_one_member_is_that_model():
     np.testing.assert_allclose(found.flat, ucb_tables(gp.condition(data()), candidates, 1.5).flat)
 
 
-def test_bad_weights_are_refused():
+def test_bad_weights_are_refused() -> None:
     gp = ensemble().members[0]
     with pytest.raises(DataError, match="sum to 1"):
         Ensemble((gp,), (0.5,))

@@ -1,21 +1,28 @@
 """The chain against enumeration: its exact transition matrix, and what it visits, at a fixed likelihood."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator
 from functools import cache, cached_property
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from dechbo.errors import DataError, OptionError, ScopeError
+from dechbo.graph import Scope
 from dechbo.structure import GraphPrior
 from dechbo.structure.diagnostics import effective_sample_size
-from dechbo.structure.sampler import GraphSampler
+from dechbo.structure.sampler import GraphSampler, State
 from dechbo.structure.scope_distribution import ScopeDistribution
-from dechbo.structure.scopes import ScopeIndex, interaction_graph
+from dechbo.structure.scopes import ScopeIndex, ScopeSet, interaction_graph
 from structure_cases import FLAT, FunctionTarget
+
+Array = NDArray[np.float64]
 
 FALSE_ALARM = 1e-4  # chance that a correct chain fails a test of frequencies under a fresh seed; seeds are fixed
 BOTH = {"birth": 0.3, "death": 0.2}
@@ -31,7 +38,7 @@ MOVES = {
 class Enumerated:
     """All states of a small problem, an arbitrary likelihood for each, and the posterior."""
 
-    def __init__(self, dim, largest, *, informed, moves="all"):
+    def __init__(self, dim: int, largest: int, *, informed: bool, moves: str = "all") -> None:
         rng = np.random.default_rng(1)
         self.prior = GraphPrior(dim, max_factor_size=largest, expected=3.0, size_cost=0.3)
         self.pairs = list(combinations(range(dim), 2))[:-1]  # the last pair has no weight
@@ -50,11 +57,11 @@ class Enumerated:
         self.posterior = np.exp(log_posterior - np.logaddexp.reduce(log_posterior))
 
     @cached_property
-    def target(self):
+    def target(self) -> FunctionTarget:
         return FunctionTarget(lambda interactions: float(self.table[self.number[interactions]]))
 
     @cached_property
-    def transitions(self):
+    def transitions(self) -> Array:
         """P_ij = sum over moves of the proposal probability times min(1, Hastings ratio), from `Moves.proposal`."""
         P = np.zeros((len(self.states), len(self.states)))
         for name, removed, added in self.changes():
@@ -69,7 +76,7 @@ class Enumerated:
         np.fill_diagonal(P, 1 - P.sum(axis=1))
         return P
 
-    def changes(self):
+    def changes(self) -> Iterator[tuple[str, tuple[Scope, ...], tuple[Scope, ...]]]:
         """(move, removed, added): all that a move can change in some state."""
         for scope in self.scopes:
             yield "birth", (), (scope,)
@@ -93,7 +100,7 @@ SIZES = [(3, 3), (4, 2), (4, 3)]
 
 @pytest.mark.parametrize("informed", [False, True], ids=["uniform", "informed"])
 @pytest.mark.parametrize(("dim", "largest", "moves"), [(3, 3, m) for m in MOVES] + [(4, 2, "all"), (4, 3, "all")])
-def test_detailed_balance_and_every_state_in_reach(dim, largest, moves, informed):
+def test_detailed_balance_and_every_state_in_reach(dim: int, largest: int, moves: str, informed: bool) -> None:
     problem = enumerated(dim, largest, informed=informed, moves=moves)
     P, posterior = problem.transitions, problem.posterior
     flow = posterior[:, None] * P
@@ -117,7 +124,7 @@ CHAINS = [
 
 
 @pytest.mark.parametrize(("dim", "largest", "informed", "moves"), CHAINS)
-def test_visits_match_the_enumerated_posterior(dim, largest, informed, moves):
+def test_visits_match_the_enumerated_posterior(dim: int, largest: int, informed: bool, moves: str) -> None:
     """Visit frequencies are asymptotically normal around pi with covariance C / n,
 
     C = D Z + Z^T D − D − pi pi^T, D = diag(pi), Z = (I − P + 1 pi^T)^-1 (Kemeny and Snell), which counts the
@@ -153,11 +160,11 @@ def test_visits_match_the_enumerated_posterior(dim, largest, informed, moves):
     )
 
 
-def test_relabelling_the_variables_leaves_the_law_of_the_chain():
+def test_relabelling_the_variables_leaves_the_law_of_the_chain() -> None:
     problem = enumerated(4, 3, informed=True, moves="all")
     new = [2, 0, 3, 1]
 
-    def renamed(scopes):
+    def renamed(scopes: ScopeSet) -> ScopeSet:
         return frozenset(tuple(sorted(new[i] for i in scope)) for scope in scopes)
 
     other = Enumerated(4, 3, informed=True)
@@ -172,7 +179,7 @@ def test_relabelling_the_variables_leaves_the_law_of_the_chain():
 
 
 @pytest.mark.parametrize(("dim", "informed"), [(12, False), (300, False), (300, True)])
-def test_without_data_the_chain_reproduces_the_prior(dim, informed):
+def test_without_data_the_chain_reproduces_the_prior(dim: int, informed: bool) -> None:
     """Mean number of interactions within 5 standard errors of the exact one (false alarm below 1e-6)."""
     prior = GraphPrior(dim, expected=3.0)
     pairs = [(i, i + 1) for i in range(dim - 1)]
@@ -192,17 +199,19 @@ def test_without_data_the_chain_reproduces_the_prior(dim, informed):
 class Summed:
     """Each scope has its own log likelihood; the payload is their sum, updated by what changed."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.calls = 0
 
-    def log_likelihood(self, current, added, removed):
+    def log_likelihood(
+        self, current: State | None, added: tuple[Scope, ...], removed: tuple[Scope, ...]
+    ) -> tuple[float, int]:
         self.calls += 1
         total = 0 if current is None else current.payload
         total = total + sum(map(sum, added)) - sum(map(sum, removed))
         return total / 8, total
 
 
-def test_a_target_with_a_payload_gives_the_same_chain_as_a_plain_function():
+def test_a_target_with_a_payload_gives_the_same_chain_as_a_plain_function() -> None:
     sampler = GraphSampler(GraphPrior(6, max_factor_size=4, expected=4.0))
     target = Summed()
     start = sampler.init([(3, 1), (0, 1, 2)], target)
@@ -219,7 +228,7 @@ def test_a_target_with_a_payload_gives_the_same_chain_as_a_plain_function():
     assert trace.log_posteriors[-1] == end.log_posterior
 
 
-def test_a_state_does_not_depend_on_the_path_to_it():
+def test_a_state_does_not_depend_on_the_path_to_it() -> None:
     sampler = GraphSampler(GraphPrior(6, max_factor_size=4, expected=4.0))
     target = Summed()
     end, _ = sampler.run(np.random.default_rng(3), sampler.init([], target), target, 1000)
@@ -229,7 +238,7 @@ def test_a_state_does_not_depend_on_the_path_to_it():
     assert interaction_graph(6, end.interactions).max_factor_size <= 4
 
 
-def test_step_and_run_agree_and_the_counts_add_up():
+def test_step_and_run_agree_and_the_counts_add_up() -> None:
     sampler = GraphSampler(GraphPrior(5, expected=3.0))
     target = Summed()
     state = start = sampler.init([], target)
@@ -257,14 +266,14 @@ def test_step_and_run_agree_and_the_counts_add_up():
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
-def test_small_problems_run(dim):
+def test_small_problems_run(dim: int) -> None:
     sampler = GraphSampler(GraphPrior(dim, expected=1.0))
     _, trace = sampler.run(np.random.default_rng(0), sampler.init([], FLAT), FLAT, 2000)
     assert len(set(trace.samples)) == {1: 1, 2: 2, 3: 16}[dim]
     assert dim > 1 or all(counts.proposed == 0 for counts in trace.moves.values())
 
 
-def test_minus_infinity_rejects():
+def test_minus_infinity_rejects() -> None:
     sampler = GraphSampler(GraphPrior(4))
 
     no_triples = FunctionTarget(lambda scopes: -math.inf if any(len(scope) == 3 for scope in scopes) else 0.0)
@@ -275,7 +284,7 @@ def test_minus_infinity_rejects():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_bad_likelihoods_and_options(bad):
+def test_bad_likelihoods_and_options(bad: float) -> None:
     sampler = GraphSampler(GraphPrior(4))
     state = sampler.init([], FLAT)
     rng = np.random.default_rng(0)

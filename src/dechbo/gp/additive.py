@@ -30,7 +30,7 @@ MAX_CHUNK = 2**22  # numbers in memory at once
 _JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Hyperparameters:
     """One lengthscale per variable (shared by all factors that see it), one variance per factor, the noise variance."""
 
@@ -38,23 +38,22 @@ class Hyperparameters:
     variances: Array
     noise: float
 
-    def __post_init__(self) -> None:
-        lengthscales = np.array(self.lengthscales, dtype=np.float64)
-        variances = np.array(self.variances, dtype=np.float64)
-        if lengthscales.ndim != 1 or variances.ndim != 1:
+    def __init__(self, lengthscales: ArrayLike, variances: ArrayLike, noise: float) -> None:
+        lengths, factors = np.array(lengthscales, dtype=np.float64), np.array(variances, dtype=np.float64)
+        if lengths.ndim != 1 or factors.ndim != 1:
             raise DataError(
                 f"expected one lengthscale per variable and one variance per factor, "
-                f"got shapes {lengthscales.shape} and {variances.shape}"
+                f"got shapes {lengths.shape} and {factors.shape}"
             )
-        if not ((lengthscales > 0).all() and np.isfinite(lengthscales).all()):
-            raise DataError(f"lengthscales need to be positive and finite, got {lengthscales}")
-        if not ((variances >= 0).all() and np.isfinite(variances).all()):
-            raise DataError(f"variances need to be at least 0 and finite, got {variances}")
-        if not (np.isfinite(self.noise) and self.noise >= 0):
-            raise DataError(f"noise is a variance, at least 0, got {self.noise}")
-        object.__setattr__(self, "lengthscales", lengthscales)
-        object.__setattr__(self, "variances", variances)
-        object.__setattr__(self, "noise", float(self.noise))
+        if not ((lengths > 0).all() and np.isfinite(lengths).all()):
+            raise DataError(f"lengthscales need to be positive and finite, got {lengths}")
+        if not ((factors >= 0).all() and np.isfinite(factors).all()):
+            raise DataError(f"variances need to be at least 0 and finite, got {factors}")
+        if not (np.isfinite(noise) and noise >= 0):
+            raise DataError(f"noise is a variance, at least 0, got {noise}")
+        object.__setattr__(self, "lengthscales", lengths)
+        object.__setattr__(self, "variances", factors)
+        object.__setattr__(self, "noise", float(noise))
 
 
 class AdditiveGP:
