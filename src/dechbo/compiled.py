@@ -1,4 +1,7 @@
-"""Compilation of inner loops by Numba: cached on disk, without the interpreter lock. Used by all numeric tests."""
+"""Compilation of inner loops by Numba: cached on disk, without the interpreter lock.
+
+Tested by what it compiles: tests/maxsum/ and tests/gp/test_gram.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The acquisition averaged over several factor graphs: sum_k w_k sum_{I in U_k} phi_I (Eq. 5)."""
+"""The acquisition averaged over several factor graphs: sum_k w_k sum_{I in U_k} phi_I (Eq. 5).
+
+Tested by tests/gp/test_ensemble.py.
+"""
 
 from __future__ import annotations
 

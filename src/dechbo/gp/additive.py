@@ -2,6 +2,8 @@
 
 Notation: K = sum_I K_I, the Gram matrix; L L^T = K + noise; alpha = (K + noise)^-1 y; z = L^T alpha;
 k_I(x) = (cov(f_I(x), f(x_p)))_p. Equation (1):  mu_I = k_I^T alpha,  sigma_I^2 = s_I - |L^-1 k_I|^2.
+
+Tested by tests/gp/test_posterior.py and tests/gp/test_evidence.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All one-dimensional kernels of a model at their lengthscales, plain or centred."""
+"""All one-dimensional kernels of a model, plain or centred. Tested by tests/gp/test_centring.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decode beliefs to a choice, one variable after another. Tested by tests/maxsum/test_maxsum.py."""
+"""Decode beliefs to a choice, one variable after another. Tested by tests/maxsum/test_local_search.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Values and coordinates of one numeric parameter, vectorised and between its values too.
 
-Tested by tests/space/test_linear.py.
+Tested by tests/space/test_region.py.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def evidence_weights(model: AdditiveGP, data: Observations) -> NDArray[np.float3
 
 
 def pair_sums(weights: NDArray[np.float32], rows: PairRows, d: int) -> Array:
-    """sum w k k^T, with positive and negative weights apart: two symmetric products together cost half a general one."""
+    """sum w k k^T; positive and negative weights apart, as two symmetric products cost half of one general product."""
     total = np.zeros((d, d))
     for chunk, k in rows:
         w = weights[chunk]
