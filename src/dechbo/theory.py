@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 def step_bound(beta: float, deviations: Array | float, slack: float) -> float:
-    """r_t <= 2 sqrt(beta_t) sum_I sigma_I(x_t) + slack  (Theorem 1), slack = upper bound - value of the maximiser."""
+    """r_t <= 2 sqrt(beta_t) sum_I sigma_I(x_t) + slack  (Theorem 1), slack = upper bound - phi(x_t)."""
     return float(2 * np.sqrt(beta) * np.sum(deviations) + max(slack, 0.0))
 
 

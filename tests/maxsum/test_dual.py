@@ -19,12 +19,12 @@ def packed_of(tables: FactorTables) -> tuple[Packed, float]:
     """All remaining factors, and the unary maxima of the variables that they do not see."""
     reduced = reduce_tables(tables)
     packed = reduced.packed(merge_plan(tables.graph).remaining)
-    unary = np.split(reduced.unary, reduced.unary_at[1:-1])
+    unary = np.split(reduced.unary, reduced.unary_starts[1:-1])
     return packed, sum(unary[i].max() for i in range(tables.graph.dim) if i not in packed.variables)
 
 
 def sweep(packed: Packed, messages: Array, sweeps: int) -> None:
-    choice = np.zeros(len(packed.unary_at) - 1, dtype=np.int64)
+    choice = np.zeros(len(packed.unary_starts) - 1, dtype=np.int64)
     dual_sweeps(packed, messages, choice, -np.inf, sweeps, 0.0)
 
 
@@ -32,7 +32,7 @@ def sweep(packed: Packed, messages: Array, sweeps: int) -> None:
 @given(factor_tables(factor_graphs(max_dim=4)), st.integers(0, 2**32 - 1))
 def test_any_messages_give_an_upper_bound(tables: FactorTables, seed: int) -> None:
     packed, beside = packed_of(tables)
-    messages = np.random.default_rng(seed).normal(size=packed.at[-1])
+    messages = np.random.default_rng(seed).normal(size=packed.message_starts[-1])
     assert upper_bound(packed, messages) + beside >= brute_force(tables) * (1 - 1e-15) - 1e-12
 
 
@@ -65,8 +65,10 @@ def test_after_a_sweep_each_factor_adds_nothing() -> None:
     sweep(packed, messages, 1)
     belief = packed.unary.copy()
     for e, i in enumerate(packed.members):
-        belief[packed.unary_at[i] : packed.unary_at[i + 1]] += messages[packed.at[e] : packed.at[e + 1]]
-    maxima = np.maximum.reduceat(belief, packed.unary_at[:-1])
+        belief[packed.unary_starts[i] : packed.unary_starts[i + 1]] += messages[
+            packed.message_starts[e] : packed.message_starts[e + 1]
+        ]
+    maxima = np.maximum.reduceat(belief, packed.unary_starts[:-1])
     assert upper_bound(packed, messages) == pytest.approx(maxima.sum(), abs=1e-9)
 
 
@@ -75,7 +77,7 @@ def test_without_messages_the_bound_is_the_sum_of_maxima() -> None:
     reduced = reduce_tables(tables)
     remaining = merge_plan(tables.graph).remaining
     maxima = [reduced.flat[reduced.starts[k] : reduced.starts[k + 1]].max() for k in remaining]
-    maxima += [part.max() for part in np.split(reduced.unary, reduced.unary_at[1:-1])]
+    maxima += [part.max() for part in np.split(reduced.unary, reduced.unary_starts[1:-1])]
     packed, _ = packed_of(tables)
     bound = upper_bound(packed, packed.zero_messages())
     assert bound == pytest.approx(sum(maxima), rel=1e-12)

@@ -33,11 +33,11 @@ def two_factors(rng: np.random.Generator) -> tuple[Packed, Array, Array]:
     """Scopes (0, 1, 2) and (2, 0): they share two variables, so there is a cycle."""
     sizes = np.array([3, 2, 4])
     first, second = rng.normal(size=sizes), rng.normal(size=(sizes[2], sizes[0]))
-    unary_at = np.concatenate([[0], np.cumsum(sizes)])
-    unary = rng.normal(size=unary_at[-1])
+    unary_starts = np.concatenate([[0], np.cumsum(sizes)])
+    unary = rng.normal(size=unary_starts[-1])
     flat = np.concatenate([first.ravel(), second.ravel()])
     starts = np.array([0, first.size])
-    return pack(flat, starts, [(0, 1, 2), (2, 0)], sizes, unary, unary_at), first, second
+    return pack(flat, starts, [(0, 1, 2), (2, 0)], sizes, unary, unary_starts), first, second
 
 
 def test_message_of_a_binary_factor_by_hand() -> None:
@@ -74,11 +74,11 @@ def test_a_constant_in_an_incoming_message_moves_all_others_alike() -> None:
 @pytest.mark.parametrize("damping", [0.0, 0.3])
 def test_one_round_is_equation_3_shifted_to_maximum_0(damping: float) -> None:
     packed, first, second = two_factors(np.random.default_rng(5))
-    messages = np.random.default_rng(6).normal(size=packed.at[-1])
-    old = np.split(messages.copy(), packed.at[1:-1])
-    belief = np.split(beliefs(packed, messages), packed.unary_at[1:-1])
+    messages = np.random.default_rng(6).normal(size=packed.message_starts[-1])
+    old = np.split(messages.copy(), packed.message_starts[1:-1])
+    belief = np.split(beliefs(packed, messages), packed.unary_starts[1:-1])
     max_sum_rounds(packed, messages, np.zeros(3, dtype=np.int64), 1, damping, 0.0)
-    new = np.split(messages, packed.at[1:-1])
+    new = np.split(messages, packed.message_starts[1:-1])
     for table, scope, edges in ((first, (0, 1, 2), (0, 1, 2)), (second, (2, 0), (3, 4))):
         incoming = [belief[i] - old[e] for i, e in zip(scope, edges, strict=True)]
         for axis, e in enumerate(edges):
@@ -88,8 +88,8 @@ def test_one_round_is_equation_3_shifted_to_maximum_0(damping: float) -> None:
 
 def test_beliefs_add_unary_terms_and_all_messages() -> None:
     packed, *_ = two_factors(np.random.default_rng(7))
-    messages = np.random.default_rng(8).normal(size=packed.at[-1])
-    edges, unary = np.split(messages, packed.at[1:-1]), np.split(packed.unary, packed.unary_at[1:-1])
+    messages = np.random.default_rng(8).normal(size=packed.message_starts[-1])
+    edges, unary = np.split(messages, packed.message_starts[1:-1]), np.split(packed.unary, packed.unary_starts[1:-1])
     expected = [unary[0] + edges[0] + edges[4], unary[1] + edges[1], unary[2] + edges[2] + edges[3]]
     np.testing.assert_allclose(beliefs(packed, messages), np.concatenate(expected))
 
@@ -98,11 +98,11 @@ def test_beliefs_add_unary_terms_and_all_messages() -> None:
 @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.floats(-100, 100))
 def test_a_constant_added_to_a_message_changes_no_choice(seed: int, edge: int, constant: float) -> None:
     packed, *_ = two_factors(np.random.default_rng(seed))
-    messages = np.random.default_rng(seed + 1).normal(size=packed.at[-1])
+    messages = np.random.default_rng(seed + 1).normal(size=packed.message_starts[-1])
     choices = [np.zeros(3, dtype=np.int64) for _ in range(4)]
     decode(packed, beliefs(packed, messages), choices[0])
     shifted = messages.copy()
-    shifted[packed.at[edge] : packed.at[edge + 1]] += constant
+    shifted[packed.message_starts[edge] : packed.message_starts[edge + 1]] += constant
     decode(packed, beliefs(packed, shifted), choices[1])
     np.testing.assert_array_equal(choices[0], choices[1])
     scores = [max_sum_rounds(packed, start, choices[n], 5, 0.5, 0.0)[0] for n, start in ((2, messages), (3, shifted))]
@@ -115,5 +115,5 @@ def test_the_score_is_the_value_of_the_decoded_choice() -> None:
     choice = np.zeros(3, dtype=np.int64)
     score = decode(packed, packed.unary, choice)
     x, y, z = choice
-    unary = np.split(packed.unary, packed.unary_at[1:-1])
+    unary = np.split(packed.unary, packed.unary_starts[1:-1])
     assert score == pytest.approx(first[x, y, z] + second[z, x] + unary[0][x] + unary[1][y] + unary[2][z])

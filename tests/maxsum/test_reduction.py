@@ -16,9 +16,9 @@ from strategies import factor_tables
 def reduced_value(reduced: ReducedTables, packed: Packed, choice: NDArray[np.int64]) -> float:
     """The reduced problem at ``choice``, through beliefs that decode to it, and the unary terms of unseen variables."""
     belief = np.zeros_like(reduced.unary)
-    belief[reduced.unary_at[:-1] + choice] = 1.0
+    belief[reduced.unary_starts[:-1] + choice] = 1.0
     outside = np.setdiff1d(np.arange(len(choice)), packed.variables)
-    unseen = reduced.unary[reduced.unary_at[outside] + choice[outside]]
+    unseen = reduced.unary[reduced.unary_starts[outside] + choice[outside]]
     return decode(packed, belief, np.array(choice)) + float(unseen.sum())
 
 

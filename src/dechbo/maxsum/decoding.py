@@ -19,17 +19,17 @@ def decode_sequentially(packed: Packed, messages: Array, choice: Indices) -> Non
     decided = np.zeros(len(choice), dtype=np.bool_)
     scores, index = np.empty(len(packed.unary)), np.empty(len(packed.members), dtype=np.int64)
     for i in packed.variables:
-        base = packed.unary_at[i]
-        length = packed.unary_at[i + 1] - base
+        base = packed.unary_starts[i]
+        length = packed.unary_starts[i + 1] - base
         scores[:length] = packed.unary[base : base + length]
-        for edge in packed.edges[packed.edges_at[i] : packed.edges_at[i + 1]]:
+        for edge in packed.edges[packed.edge_starts[i] : packed.edge_starts[i + 1]]:
             k = packed.owners[edge]
             undecided = True
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
                 undecided = undecided and not decided[packed.members[e]]
             for h in range(length):
                 if undecided:
-                    scores[h] += messages[packed.at[edge] + h]
+                    scores[h] += messages[packed.message_starts[edge] + h]
                 else:
                     scores[h] += conditioned_message(packed, edge, h, belief, messages, decided, choice, index)
         choice[i] = argmax(scores[:length])
@@ -62,7 +62,7 @@ def conditioned_message(
         for e in range(first, end):
             j, x = packed.members[e], index[e - first]
             if e != edge and not decided[j]:
-                total += belief[packed.unary_at[j] + x] - messages[packed.at[e] + x]
+                total += belief[packed.unary_starts[j] + x] - messages[packed.message_starts[e] + x]
         best = fast_max(best, total)
         axis = end - first - 1
         while axis >= 0:  # the next cell, last axis fastest

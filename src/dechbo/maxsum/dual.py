@@ -29,12 +29,12 @@ def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
     terms = np.empty(factors + len(packed.variables))
     size = 0.0
     for k in range(factors):
-        origin, end = packed.at[packed.scopes[k]], packed.at[packed.scopes[k + 1]]
+        origin, end = packed.message_starts[packed.scopes[k]], packed.message_starts[packed.scopes[k + 1]]
         for entry in range(end - origin):
             incoming[entry] = -messages[origin + entry]
         for e in range(packed.scopes[k], packed.scopes[k + 1]):
             largest = 0.0
-            for entry in range(packed.at[e], packed.at[e + 1]):
+            for entry in range(packed.message_starts[e], packed.message_starts[e + 1]):
                 largest = fast_max(largest, abs(messages[entry]))
             size += 2.0 * largest
         outgoing_messages(packed, k, incoming, outgoing, sums, spare)
@@ -45,7 +45,7 @@ def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
         size += abs(best)
     belief = beliefs(packed, messages)
     for n, i in enumerate(packed.variables):
-        here = belief[packed.unary_at[i] : packed.unary_at[i + 1]]
+        here = belief[packed.unary_starts[i] : packed.unary_starts[i + 1]]
         terms[factors + n] = here[argmax(here)]
         size += abs(terms[factors + n])
     return terms, size
@@ -68,22 +68,22 @@ def dual_sweeps(
     bound = np.inf
     for _ in range(sweeps):
         for k in range(len(packed.tables)):
-            origin = packed.at[packed.scopes[k]]
+            origin = packed.message_starts[packed.scopes[k]]
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                base, first = packed.unary_at[packed.members[e]], packed.at[e]
+                base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
                 for h in range(packed.lengths[e]):
                     incoming[first - origin + h] = belief[base + h] - messages[first + h]
             outgoing_messages(packed, k, incoming, outgoing, sums, spare)
             share = 1.0 / (packed.scopes[k + 1] - packed.scopes[k])
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                base, first = packed.unary_at[packed.members[e]], packed.at[e]
+                base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
                 for h in range(packed.lengths[e]):
                     given = incoming[first - origin + h]
                     belief[base + h] = share * (given + outgoing[first - origin + h])
                     messages[first + h] = belief[base + h] - given
         before, bound = bound, 0.0
         for i in packed.variables:
-            here = belief[packed.unary_at[i] : packed.unary_at[i + 1]]
+            here = belief[packed.unary_starts[i] : packed.unary_starts[i + 1]]
             bound += here[argmax(here)]
         found = decode(packed, belief, choice)
         if found > best:

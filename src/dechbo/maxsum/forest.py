@@ -77,18 +77,18 @@ def solve_forest(packed: Packed, parents: Indices, roots: Indices, choice: Indic
     incoming, outgoing = np.empty(packed.max_message_entries), np.empty(packed.max_message_entries)
     belief = packed.unary.copy()
     for k in range(len(packed.tables) - 1, -1, -1):
-        origin = packed.at[packed.scopes[k]]
+        origin = packed.message_starts[packed.scopes[k]]
         for e in range(packed.scopes[k], packed.scopes[k + 1]):
-            base, first = packed.unary_at[packed.members[e]], packed.at[e] - origin
+            base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e] - origin
             incoming[first : first + packed.lengths[e]] = belief[base : base + packed.lengths[e]]
         outgoing_messages(packed, k, incoming, outgoing, sums, spare)
         up = packed.scopes[k] + parents[k]
-        message = outgoing[packed.at[up] - origin : packed.at[up + 1] - origin]
-        base, top = packed.unary_at[packed.members[up]], message[argmax(message)]
+        message = outgoing[packed.message_starts[up] - origin : packed.message_starts[up + 1] - origin]
+        base, top = packed.unary_starts[packed.members[up]], message[argmax(message)]
         for h in range(len(message)):
             belief[base + h] += message[h] - top
     for root in roots:
-        choice[root] = argmax(belief[packed.unary_at[root] : packed.unary_at[root + 1]])
+        choice[root] = argmax(belief[packed.unary_starts[root] : packed.unary_starts[root + 1]])
     for k in range(len(packed.tables)):
         choose_children(packed, k, parents[k], belief, choice)
 
@@ -107,7 +107,7 @@ def choose_children(packed: Packed, k: int, parent: int, belief: Array, choice: 
         total = packed.flat[cell]
         for e in range(first, end):
             if e != up:
-                total += belief[packed.unary_at[packed.members[e]] + index[e - first]]
+                total += belief[packed.unary_starts[packed.members[e]] + index[e - first]]
         if total > best:
             best = total
             chosen[:] = index

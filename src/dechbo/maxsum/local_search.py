@@ -29,7 +29,7 @@ def coordinate_ascent(packed: Packed, choice: Indices) -> None:
     for _ in range(1000):  # far more than needed
         moved = False
         for i in packed.variables:
-            here = scores[: packed.unary_at[i + 1] - packed.unary_at[i]]
+            here = scores[: packed.unary_starts[i + 1] - packed.unary_starts[i]]
             size = scores_given(packed, i, alone, choice, here)
             best = argmax(here)
             if here[best] - here[choice[i]] > ROUNDING * size:
@@ -45,11 +45,11 @@ def scores_given(packed: Packed, i: int, free: Flags, choice: Indices, scores: A
 
     Returns the sum of the magnitudes of the numbers added at the current x_i.
     """
-    base = packed.unary_at[i]
+    base = packed.unary_starts[i]
     for h in range(len(scores)):
         scores[h] = packed.unary[base + h]
     size: float = abs(scores[choice[i]])
-    for edge in packed.edges[packed.edges_at[i] : packed.edges_at[i + 1]]:
+    for edge in packed.edges[packed.edge_starts[i] : packed.edge_starts[i + 1]]:
         k = packed.owners[edge]
         cell = packed.tables[k]
         separate = True
@@ -76,11 +76,11 @@ def factor_ascent(packed: Packed, choice: Indices) -> bool:
     moved = False
     for k in range(len(packed.tables)):
         first, end = packed.scopes[k], packed.scopes[k + 1]
-        origin = packed.at[first]
+        origin = packed.message_starts[first]
         free[packed.members[first:end]] = True
         size = 0.0
         for e in range(first, end):
-            here = scores[packed.at[e] - origin : packed.at[e + 1] - origin]
+            here = scores[packed.message_starts[e] - origin : packed.message_starts[e + 1] - origin]
             size += scores_given(packed, packed.members[e], free, choice, here)
         shared = shared_factors(packed, k, free, choice, bases, steps)
         improvable = shared > 1
@@ -91,7 +91,7 @@ def factor_ascent(packed: Packed, choice: Indices) -> bool:
                 cell += packed.strides[e] * choice[packed.members[e]]
             now = packed.flat[cell]
             for e in range(first, end):
-                now += scores[packed.at[e] - origin + choice[packed.members[e]]]
+                now += scores[packed.message_starts[e] - origin + choice[packed.members[e]]]
             size += abs(packed.flat[cell])
             for h in range(packed.lengths[first]):
                 improvable = improvable or outgoing[h] + scores[h] > now + ROUNDING * size
@@ -113,7 +113,7 @@ def shared_factors(packed: Packed, k: int, free: Flags, choice: Indices, bases: 
     count = 1
     for start in range(first, end):
         i = packed.members[start]
-        for edge in packed.edges[packed.edges_at[i] : packed.edges_at[i + 1]]:
+        for edge in packed.edges[packed.edge_starts[i] : packed.edge_starts[i + 1]]:
             j = packed.owners[edge]
             seen, earlier = 0, False
             for e in range(packed.scopes[j], packed.scopes[j + 1]):
@@ -140,7 +140,7 @@ def choose_jointly(
 ) -> bool:
     """x_I = argmax of sum_n flat[bases[n] + steps[n] x_I] + sum_axis scores(x_axis) if that improves on ``choice``."""
     first, end = packed.scopes[k], packed.scopes[k + 1]
-    origin, order = packed.at[first], end - first
+    origin, order = packed.message_starts[first], end - first
     index = choice[packed.members[first:end]]
     cells = bases.copy()
     for axis in range(order):
@@ -154,7 +154,7 @@ def choose_jointly(
             total += packed.flat[cells[n]]
             size += abs(packed.flat[cells[n]]) if step == 0 else 0.0
         for axis in range(order):
-            total += scores[packed.at[first + axis] - origin + index[axis]]
+            total += scores[packed.message_starts[first + axis] - origin + index[axis]]
         if step == 0:
             best = total + ROUNDING * size
         elif total > best:

@@ -90,7 +90,7 @@ def _value_beside(cyclic: Packed, forest: Packed, choice: Indices) -> float:
     """sum_I phi_I + sum_i unary_i over the forest's factors and all variables outside ``cyclic``, rounded up."""
     outside = np.ones(len(choice), dtype=bool)
     outside[cyclic.variables] = False
-    terms = forest.unary[forest.unary_at[:-1] + choice][outside]
+    terms = forest.unary[forest.unary_starts[:-1] + choice][outside]
     if len(forest.tables):
         steps = np.add.reduceat(forest.strides * choice[forest.members], forest.scopes[:-1])
         terms = np.concatenate([terms, forest.flat[forest.tables + steps]])

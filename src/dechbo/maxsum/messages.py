@@ -31,22 +31,22 @@ class Packed(NamedTuple):
     lengths: Indices  # (edges,) how many candidates that variable has
     strides: Indices  # (edges,) cells between two neighbours along that axis
     owners: Indices  # (edges,) the factor of each edge
-    at: Indices  # (edges + 1,) the message of edge e is messages[at[e]:at[e + 1]]
+    message_starts: Indices  # (edges + 1,) the message of edge e is messages[message_starts[e]:message_starts[e + 1]]
     unary: Array  # unary terms of all variables
-    unary_at: Indices  # (dim + 1,) those of variable i are unary[unary_at[i]:unary_at[i + 1]]
+    unary_starts: Indices  # (dim + 1,) those of variable i are unary[unary_starts[i]:unary_starts[i + 1]]
     variables: Indices  # the variables in order of first appearance, so that relabelling changes no order
     edges: Indices  # edges sorted by variable
-    edges_at: Indices  # (dim + 1,) the edges of variable i are edges[edges_at[i]:edges_at[i + 1]]
+    edge_starts: Indices  # (dim + 1,) the edges of variable i are edges[edge_starts[i]:edge_starts[i + 1]]
     max_partial_cells: int  # in the partial tables of one factor: the sum of its strides
     max_message_entries: int  # of one factor
 
     def zero_messages(self) -> Array:
         """m = 0 on every edge."""
-        return np.zeros(self.at[-1])
+        return np.zeros(self.message_starts[-1])
 
 
 def pack(
-    flat: Array, tables: Indices, scopes: Sequence[tuple[int, ...]], sizes: Indices, unary: Array, unary_at: Indices
+    flat: Array, tables: Indices, scopes: Sequence[tuple[int, ...]], sizes: Indices, unary: Array, unary_starts: Indices
 ) -> Packed:
     """Pack the factors with these scopes, whose tables start at ``flat[tables]``."""
     starts = np.cumsum([0, *map(len, scopes)])
@@ -58,7 +58,7 @@ def pack(
     for n in range(1, after.max(initial=0) + 1):
         here = np.flatnonzero(after == n)
         strides[here] = strides[here + 1] * lengths[here + 1]
-    at = np.concatenate([[0], np.cumsum(lengths)])
+    message_starts = np.concatenate([[0], np.cumsum(lengths)])
     degrees = np.bincount(members, minlength=len(sizes))
     return Packed(
         flat=flat,
@@ -68,14 +68,14 @@ def pack(
         lengths=lengths,
         strides=strides,
         owners=owners,
-        at=at,
+        message_starts=message_starts,
         unary=unary,
-        unary_at=unary_at,
+        unary_starts=unary_starts,
         variables=members[np.sort(np.unique(members, return_index=True)[1])],
         edges=np.argsort(members, kind="stable"),
-        edges_at=np.concatenate([[0], np.cumsum(degrees)]),
+        edge_starts=np.concatenate([[0], np.cumsum(degrees)]),
         max_partial_cells=int(np.bincount(owners, strides).max(initial=1)),
-        max_message_entries=int(np.diff(at[starts]).max(initial=1)),
+        max_message_entries=int(np.diff(message_starts[starts]).max(initial=1)),
     )
 
 
@@ -155,7 +155,7 @@ def beliefs(packed: Packed, messages: Array) -> Array:
     """b_i = unary_i + sum_{I: i in I} m_{I->i}."""
     belief = packed.unary.copy()
     for e in range(len(packed.members)):
-        base, first = packed.unary_at[packed.members[e]], packed.at[e]
+        base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
         for h in range(packed.lengths[e]):
             belief[base + h] += messages[first + h]
     return belief
@@ -165,7 +165,7 @@ def beliefs(packed: Packed, messages: Array) -> Array:
 def decode(packed: Packed, belief: Array, choice: Indices) -> float:
     """x_i = argmax_h b_i(h) (Eq. 4, with all factors' messages) into ``choice``; returns its score."""
     for i in packed.variables:
-        choice[i] = argmax(belief[packed.unary_at[i] : packed.unary_at[i + 1]])
+        choice[i] = argmax(belief[packed.unary_starts[i] : packed.unary_starts[i + 1]])
     return score(packed, choice)
 
 
@@ -174,7 +174,7 @@ def score(packed: Packed, choice: Indices) -> float:
     """sum_i unary_i(x_i) + sum_I phi_I(x_I) over the packed variables and factors."""
     total = 0.0
     for i in packed.variables:
-        total += packed.unary[packed.unary_at[i] + choice[i]]
+        total += packed.unary[packed.unary_starts[i] + choice[i]]
     for k in range(len(packed.tables)):
         cell = packed.tables[k]
         for e in range(packed.scopes[k], packed.scopes[k + 1]):
@@ -187,7 +187,7 @@ def score(packed: Packed, choice: Indices) -> float:
 def outgoing_messages(packed: Packed, k: int, incoming: Array, outgoing: Array, sums: Array, spare: Array) -> None:
     """The messages of factor k given its ``incoming`` ones, both laid out axis by axis."""
     first, end = packed.scopes[k], packed.scopes[k + 1]
-    entries = packed.at[end] - packed.at[first]
+    entries = packed.message_starts[end] - packed.message_starts[first]
     start = packed.tables[k]
     table = packed.flat[start : start + packed.lengths[first] * packed.strides[first]]
     factor_messages(table, packed.lengths[first:end], incoming[:entries], outgoing[:entries], sums, spare)
@@ -211,15 +211,15 @@ def max_sum_rounds(
         done += 1
         residual = 0.0
         for k in range(len(packed.tables)):
-            origin = packed.at[packed.scopes[k]]
+            origin = packed.message_starts[packed.scopes[k]]
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                base, first = packed.unary_at[packed.members[e]], packed.at[e]
+                base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
                 for h in range(packed.lengths[e]):
                     incoming[first - origin + h] = belief[base + h] - messages[first + h]
             outgoing_messages(packed, k, incoming, outgoing, sums, spare)
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                new = outgoing[packed.at[e] - origin : packed.at[e + 1] - origin]
-                old = messages[packed.at[e] : packed.at[e + 1]]
+                new = outgoing[packed.message_starts[e] - origin : packed.message_starts[e + 1] - origin]
+                old = messages[packed.message_starts[e] : packed.message_starts[e + 1]]
                 top = -np.inf
                 for h in range(len(old)):
                     new[h] = damping * old[h] + (1.0 - damping) * new[h]

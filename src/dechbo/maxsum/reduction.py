@@ -36,7 +36,7 @@ class ReducedTables:
     flat: Array
     starts: Indices  # of every factor's table in flat
     unary: Array
-    unary_at: Indices
+    unary_starts: Indices
     scale: float  # the largest range of a table's allowed cells
     floor: float  # no allowed choice has a lower value; -inf where no cell is forbidden
 
@@ -44,7 +44,7 @@ class ReducedTables:
         """Pack some of the remaining factors for the compiled loops."""
         scopes = [self.graph.scopes[k] for k in factors]
         tables = self.starts[np.array(factors, dtype=np.int64)]
-        return pack(self.flat, tables, scopes, self.sizes, self.unary, self.unary_at)
+        return pack(self.flat, tables, scopes, self.sizes, self.unary, self.unary_starts)
 
 
 @lru_cache(maxsize=8)
@@ -68,10 +68,10 @@ def merge_plan(graph: FactorGraph) -> MergePlan:
 def reduce_tables(tables: FactorTables) -> ReducedTables:
     """Merge singletons and subsets; the tables' own memory is used unless a cell has to change."""
     graph, plan = tables.graph, merge_plan(tables.graph)
-    unary_at = np.concatenate([[0], np.cumsum(tables.sizes)])
-    unary = np.zeros(unary_at[-1])
+    unary_starts = np.concatenate([[0], np.cumsum(tables.sizes)])
+    unary = np.zeros(unary_starts[-1])
     for k, i in plan.singletons:
-        unary[unary_at[i] : unary_at[i + 1]] = tables.values[k]
+        unary[unary_starts[i] : unary_starts[i + 1]] = tables.values[k]
     flat = tables.flat.copy() if plan.merged else tables.flat
     for k, j in plan.merged:
         shape = [tables.sizes[i] for i in graph.scopes[j]]
@@ -79,7 +79,7 @@ def reduce_tables(tables: FactorTables) -> ReducedTables:
         view += aligned(tables.values[k], graph.scopes[k], graph.scopes[j])
     remaining = np.array(plan.remaining, dtype=np.int64)
     low, high = extremes(flat, tables.starts[remaining], tables.starts[remaining + 1])
-    unary_low, unary_high = extremes(unary, unary_at[:-1], unary_at[1:])
+    unary_low, unary_high = extremes(unary, unary_starts[:-1], unary_starts[1:])
     ranges = np.concatenate([high[0] - low[0], unary_high[0] - unary_low[0]])
     floor = -np.inf
     if not (np.isfinite(low[1]).all() and np.isfinite(unary_low[1]).all()):
@@ -91,8 +91,8 @@ def reduce_tables(tables: FactorTables) -> ReducedTables:
         for k, finite in zip(remaining, low[0], strict=True):
             _replace_forbidden(flat[tables.starts[k] : tables.starts[k + 1]], finite - depth)
         for i, finite in enumerate(unary_low[0]):
-            _replace_forbidden(unary[unary_at[i] : unary_at[i + 1]], finite - depth)
-    return ReducedTables(graph, tables.sizes, flat, tables.starts, unary, unary_at, float(ranges.max()), floor)
+            _replace_forbidden(unary[unary_starts[i] : unary_starts[i + 1]], finite - depth)
+    return ReducedTables(graph, tables.sizes, flat, tables.starts, unary, unary_starts, float(ranges.max()), floor)
 
 
 def aligned(table: Array, scope: Scope, superset: Scope) -> Array:
