@@ -15,10 +15,10 @@ from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 
 QUICK: dict[str, Any] = {
-    "model": ModelOptions(effort=Effort(steps=20)),
+    "model": ModelOptions(structure=StructureOptions(steps=20)),
     "search": SearchOptions(granularity=Granularity(work=1e5, polish_steps=3)),
 }
 MIXED: dict[str, BaseDistribution] = {

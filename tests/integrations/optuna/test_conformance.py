@@ -13,10 +13,10 @@ from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 
 QUICK: dict[str, Any] = {
-    "model": ModelOptions(effort=Effort(chains=1, steps=20), graph_samples=1),
+    "model": ModelOptions(structure=StructureOptions(chains=1, steps=20), graph_samples=1),
     "search": SearchOptions(granularity=Granularity(work=1e4, polish_steps=0)),
 }
 

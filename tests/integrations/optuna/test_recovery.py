@@ -29,13 +29,13 @@ from dechbo.integrations.optuna import DecHBOSampler, recover, trials
 from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 trials.OWNER_DELAY_SECONDS = 0.0  # a fork restarts faster than a new process
 folder, kills, target = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 search = SearchOptions(granularity=Granularity(work=1e4, polish_steps=2))
-quick = dict(model=ModelOptions(effort=Effort(steps=20)), search=search, n_startup_trials=4)
+quick = dict(model=ModelOptions(structure=StructureOptions(steps=20)), search=search, n_startup_trials=4)
 
 
 def objective(trial):
@@ -116,9 +116,9 @@ import sys, time
 import optuna
 from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.models.options import ModelOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 
-sampler = DecHBOSampler(n_startup_trials=6, model=ModelOptions(effort=Effort(steps=20)))
+sampler = DecHBOSampler(n_startup_trials=6, model=ModelOptions(structure=StructureOptions(steps=20)))
 storage = optuna.storages.RDBStorage(sys.argv[1], engine_kwargs={"connect_args": {"timeout": 100}})
 study = optuna.load_study(storage=storage, study_name="s", sampler=sampler)
 

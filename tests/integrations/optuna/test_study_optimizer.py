@@ -60,11 +60,11 @@ from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 space = dict(x=FloatDistribution(0, 1), y=FloatDistribution(1e-3, 1, log=True), n=IntDistribution(1, 6),
              c=CategoricalDistribution(["a", None]))
 search = SearchOptions(granularity=Granularity(work=1e5, polish_steps=3))
-options = dict(model=ModelOptions(effort=Effort(steps=20)), search=search)
+options = dict(model=ModelOptions(structure=StructureOptions(steps=20)), search=search)
 sampler = DecHBOSampler(n_startup_trials=4, search_space=space, **options)
 study = optuna.load_study(storage={url!r}, study_name="s", sampler=sampler)
 print(sampler.suggest(study))

@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial
 
 from dechbo import checks
 from dechbo.data.evaluation import Params
-from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, shortened
+from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, format_list
 from dechbo.graph import FactorGraph
 from dechbo.integrations.optuna import adapter, independent_sampling
 from dechbo.integrations.optuna.attributes import store_graph, study_seed
@@ -191,7 +191,7 @@ class DecHBOSampler(BaseSampler):
         held = {} if fixed is None else dict(fixed)
         unknown = [name for name in held if name not in self._distributions]
         if unknown:
-            names = shortened(list(self._distributions))
+            names = format_list(list(self._distributions))
             raise ParameterError(f"fixed names {unknown}, which are not parameters; the search space has {names}")
         for name, value in self._given.constants.items():
             if name in held and held[name] is not value and held[name] != value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dechbo.errors import OptionError, ScopeError, shortened
+from dechbo.errors import OptionError, ScopeError, format_list
 from dechbo.graph import FactorGraph
 from dechbo.space import Space
 
@@ -23,7 +23,9 @@ def checked_graph(graph: Any, names: Sequence[str] | None) -> NamedScopes | str 
         if names is None:
             raise OptionError("a FactorGraph numbers the parameters of search_space: pass search_space={name: …} too")
         if graph.dim != len(names):
-            raise ScopeError(f"the graph has {graph.dim} variables, search_space has {len(names)}: {shortened(names)}")
+            raise ScopeError(
+                f"the graph has {graph.dim} variables, search_space has {len(names)}: {format_list(names)}"
+            )
         return tuple(tuple(names[i] for i in scope) for scope in graph.scopes)
     if isinstance(graph, str) or not isinstance(graph, Iterable):
         raise OptionError(f'graph is "learned", "random", a FactorGraph or scopes of names, got {graph!r:.80}')
@@ -31,7 +33,7 @@ def checked_graph(graph: Any, names: Sequence[str] | None) -> NamedScopes | str 
     if names is not None:
         unknown = [name for scope in scopes for name in scope if name not in names]
         if unknown:
-            raise OptionError(f"graph names {shortened(unknown)}, which are not among {shortened(names)}")
+            raise OptionError(f"graph names {format_list(unknown)}, which are not among {format_list(names)}")
     return scopes
 
 

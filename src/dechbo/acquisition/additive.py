@@ -1,4 +1,4 @@
-"""The acquisition between the grid points: phi(x) = sum_I mu_I(x_I) + sqrt(beta) sigma_I(x_I), and its gradient."""
+"""The acquisition off the grid: phi(x) = sum_I mu_I(x_I) + sqrt(beta) sigma_I(x_I), and its gradient."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from dechbo.acquisition.solves import other_products
+from dechbo.acquisition.solves import leave_one_out_products
 from dechbo.gp import AdditivePosterior
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Acquisition:
-    """phi at points that need not lie on a grid, with its gradient."""
+class AdditiveUCB:
+    """phi at arbitrary points, with its gradient."""
 
     posterior: AdditivePosterior
     beta: float
@@ -31,11 +31,11 @@ class Acquisition:
         return total
 
     def lines(self, point: Array, candidates: Sequence[Array]) -> list[Array]:
-        """phi on the lines through ``point``: for each variable, at each of its candidates, the others held.
+        """phi on the axis-parallel lines through ``point``: for each variable, at each of its candidates.
 
-        Only the factors that see the variable are computed again.
+        Only the factors that see the variable are recomputed.
         """
-        mean, deviation = self.components(point)
+        mean, deviation = self.factor_moments(point)
         root = np.sqrt(self.beta)
         here = mean + root * deviation
         answer = [np.full(len(values), here.sum()) for values in candidates]
@@ -47,14 +47,14 @@ class Acquisition:
                 answer[i] += mean + root * deviation - here[k]
         return answer
 
-    def components(self, point: Array) -> tuple[Array, Array]:
+    def factor_moments(self, point: Array) -> tuple[Array, Array]:
         """mu_I and sigma_I of every factor at one point, two (|U|,) arrays."""
         rows, _, _ = self.posterior.covariances(point)
         mean, deviation, _ = self._moments(rows, self._priors(point)[0])
         return mean, deviation
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """phi and dphi/dx_i = sum_{I with i} (alpha - sqrt(beta) / sigma_I K^-1 k_I)^T dk_I/dx_i; 0 for categories."""
+        """phi and dphi/dx_i = sum_{I with i} (alpha - sqrt(beta) / sigma_I K^-1 k_I)^T dk_I/dx_i, 0 for categories."""
         posterior = self.posterior
         graph, variances = posterior.gp.graph, posterior.gp.hyperparameters.variances
         rows, values, slopes = posterior.covariances(point)
@@ -62,16 +62,18 @@ class Acquisition:
         mean, deviation, V = self._moments(rows, prior)
         root = np.sqrt(self.beta)
         solved = solve_triangular(posterior.L, V, lower=True, trans=1, check_finite=False).T
-        # where a deviation vanishes its slope is taken as 0: phi has a kink there, and any descent stops on it
+        # phi has a kink where a deviation vanishes: take its slope as 0
         rates = np.divide(root, deviation, out=np.zeros_like(deviation), where=deviation > 1e-9)
         weights = posterior.alpha - rates[:, None] * solved
         gradient = np.zeros(graph.dim)
         for factors, scopes in graph.by_size:
             scaled = weights[factors] * variances[factors][:, None]
             if scopes.shape[1] > 3:
-                change = np.einsum("fn,fin->fi", scaled, slopes[scopes] * other_products(values[scopes]))
+                change = np.einsum("fn,fin->fi", scaled, slopes[scopes] * leave_one_out_products(values[scopes]))
                 if posterior.gp.domains is not None:
-                    own = other_products(diagonal[scopes]) * diagonal_slopes[scopes] * variances[factors][:, None]
+                    own = (
+                        leave_one_out_products(diagonal[scopes]) * diagonal_slopes[scopes] * variances[factors][:, None]
+                    )
                     change += 0.5 * rates[factors][:, None] * own
                 np.add.at(gradient, scopes.ravel(), change.ravel())
                 continue
@@ -81,7 +83,7 @@ class Acquisition:
                     if other != axis:
                         product *= values[scopes[:, other]]
                 change = product.sum(axis=1)
-                if posterior.gp.domains is not None:  # a centred kernel's own variance changes with x too
+                if posterior.gp.domains is not None:  # the prior variance of a centred kernel depends on x
                     own = variances[factors] * diagonal_slopes[scopes[:, axis]]
                     for other in range(scopes.shape[1]):
                         if other != axis:
