@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rival_cases import CUBE, quadratic, run
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from baseline_cases import CUBE, quadratic, run
 from dechbo.baselines import AddMES
 from dechbo.baselines.component import Component, ComponentAcquisition
 from dechbo.baselines.entropy import (
@@ -66,7 +66,7 @@ def test_the_acquisition_in_one_dimension_is_the_expected_reduction_by_quadratur
     gp = AdditiveGP(FactorGraph.singletons(1), Hyperparameters([0.3], [1.2], 1e-4))
     tops = np.array([1.1, 1.6, 2.5])
     component = Component(gp.condition(Observations(X[:, None], y)), 0)
-    acquisition = ComponentAcquisition(component, MaxValueEntropy(tops, floor=1e-2))
+    acquisition = ComponentAcquisition(component, MaxValueEntropy(tops, min_deviation=1e-2))
 
     def kernel(a, b):
         s = np.sqrt(5) * np.abs(a[:, None] - b) / 0.3
@@ -100,7 +100,7 @@ def test_the_expansion_meets_the_formula_and_slopes_are_slopes():
 
 
 def test_scores_have_the_slopes_they_say_and_stand_still_where_all_is_known():
-    score = MaxValueEntropy(np.array([0.5, 1.5, 3.0]), floor=0.01)
+    score = MaxValueEntropy(np.array([0.5, 1.5, 3.0]), min_deviation=0.01)
     for mean, deviation in [(0.2, 0.7), (2.0, 0.3), (-1.0, 2.0), (0.4, 0.02)]:
         value, by_mean, by_deviation = score.slopes(mean, deviation)
         assert value == pytest.approx(score.values(np.array([mean]), np.array([deviation]))[0])
@@ -179,14 +179,14 @@ def test_max_values_agree_with_the_maxima_of_exact_draws(samples):
 
     Gumbel takes the points for independent, and so lies above; drawn functions need no such excuse.
     """
-    rival = AddMES(Space({"x": Float(0, 1)}), samples=samples, seed=0, n_initial=5, max_values=400, features=2000)
-    run(rival, lambda p: np.sin(9 * p["x"]), 7)
-    posterior = rival.posterior()
-    parts, rng = rival._parts(posterior), np.random.default_rng(0)
+    method = AddMES(Space({"x": Float(0, 1)}), samples=samples, seed=0, n_initial=5, max_values=400, features=2000)
+    run(method, lambda p: np.sin(9 * p["x"]), 7)
+    posterior = method.posterior()
+    parts, rng = method._components(posterior), np.random.default_rng(0)
     floor = float(np.sqrt(posterior.gp.hyperparameters.noise))
-    (drawn,) = rival._by_gumbel(parts, rng, floor) if samples == "gumbel" else rival._by_functions(parts, rng)
+    (drawn,) = method._by_gumbel(parts, rng, floor) if samples == "gumbel" else method._by_functions(parts, rng)
     grid = np.linspace(0, 1, 200)[:, None]
-    gp, data = posterior.gp, rival._fit().data
+    gp, data = posterior.gp, method._fit().data
     K = gp.gram(np.vstack([data.X, grid]))
     n, noise = len(data), gp.hyperparameters.noise
     solved = np.linalg.solve(K[:n, :n] + noise * np.eye(n), K[:n, n:])
@@ -202,11 +202,11 @@ def test_max_values_agree_with_the_maxima_of_exact_draws(samples):
 
 @pytest.mark.parametrize("samples", ["gumbel", "functions"])
 def test_each_group_is_asked_for_the_maximum_of_its_own_acquisition(samples):
-    rival = AddMES(CUBE, samples=samples, seed=4, features=200)
-    run(rival, quadratic, 18)
-    parts = rival._parts(rival.posterior())
-    scores = rival._scores(parts)
-    asked = CUBE.encode(rival.ask())
+    method = AddMES(CUBE, samples=samples, seed=4, features=200)
+    run(method, quadratic, 18)
+    parts = method._components(method.posterior())
+    scores = method._scores(parts)
+    asked = CUBE.encode(method.ask())
     for part, score in zip(parts, scores, strict=True):
         assert (score.max_values > part.mean.max()).all()
         acquisition = ComponentAcquisition(part.component, score)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rival_cases import random_start, run
 
+from baseline_cases import random_start, run
 from dechbo.baselines import REMBO
 from dechbo.baselines.rembo import Embedding
 from dechbo.space import Categorical, Float, Int, Space
@@ -51,10 +51,10 @@ def test_the_box_is_large_enough_as_often_as_the_paper_says():
 
 
 def test_points_are_projections_of_points_of_the_box():
-    rival = REMBO(WIDE, seed=3, embedding_dim=3, embeddings=2)
-    asked = [params for params, _ in run(rival, effective, 16)]
+    method = REMBO(WIDE, seed=3, embedding_dim=3, embeddings=2)
+    asked = [params for params, _ in run(method, effective, 16)]
     for k, params in enumerate(asked):
-        made = rival.embeddings[k % 2]
+        made = method.embeddings[k % 2]
         assert made.matrix.shape == (30, 3)
         y = made.low(made.points[k // 2])
         assert (np.abs(y) <= np.sqrt(3)).all()
@@ -65,9 +65,9 @@ def test_points_are_projections_of_points_of_the_box():
 
 
 def test_embeddings_are_gaussian_and_differ():
-    rival = REMBO(Space({f"x{i}": Float(0, 1) for i in range(400)}), seed=0)
-    assert rival.embedding_dim == 10
-    entries = np.array([made.matrix for made in rival.embeddings])
+    method = REMBO(Space({f"x{i}": Float(0, 1) for i in range(400)}), seed=0)
+    assert method.embedding_dim == 10
+    entries = np.array([made.matrix for made in method.embeddings])
     assert abs(entries.mean()) < 0.03
     assert abs(entries.std() - 1) < 0.03
     assert abs(np.corrcoef(entries.reshape(4, -1)) - np.eye(4)).max() < 0.06
@@ -75,37 +75,37 @@ def test_embeddings_are_gaussian_and_differ():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_two_effective_variables_of_thirty_are_found_where_the_box_holds_them(seed):
-    rival = REMBO(WIDE, seed=seed, embedding_dim=2, embeddings=1)
-    y = np.linalg.solve(rival.embeddings[0].matrix[list(SEEN)], [0.2, -0.1])
+    method = REMBO(WIDE, seed=seed, embedding_dim=2, embeddings=1)
+    y = np.linalg.solve(method.embeddings[0].matrix[list(SEEN)], [0.2, -0.1])
     assert (np.abs(y) < np.sqrt(2)).all()
-    run(rival, effective, 40)
-    assert rival.best.value < 1e-3
+    run(method, effective, 40)
+    assert method.best.value < 1e-3
 
 
 def test_points_told_from_elsewhere_count_for_best_and_not_for_the_model():
-    rival = REMBO(WIDE, seed=1, n_initial=8, embeddings=4)
+    method = REMBO(WIDE, seed=1, n_initial=8, embeddings=4)
     start = random_start(WIDE, effective, 8)
     for params, value in start:
-        rival.tell(params, value)
-    assert rival.best.value == min(value for _, value in start)
-    assert not any(made.points for made in rival.embeddings)
+        method.tell(params, value)
+    assert method.best.value == min(value for _, value in start)
+    assert not any(made.points for made in method.embeddings)
     fresh = REMBO(WIDE, seed=1, n_initial=8, embeddings=4)
-    assert [rival.ask() for _ in range(8)] == [fresh.ask() for _ in range(8)]  # its own design, two of each embedding
+    assert [method.ask() for _ in range(8)] == [fresh.ask() for _ in range(8)]  # its own design, two of each embedding
 
 
 def test_embeddings_take_turns_and_learn_from_their_own_points():
-    rival = REMBO(WIDE, seed=1, n_initial=6, embeddings=3)
-    run(rival, effective, 14)
-    assert [len(made.points) for made in rival.embeddings] == [5, 5, 4]
-    told = [evaluation.value for evaluation in rival.evaluations]
-    for j, made in enumerate(rival.embeddings):
+    method = REMBO(WIDE, seed=1, n_initial=6, embeddings=3)
+    run(method, effective, 14)
+    assert [len(made.points) for made in method.embeddings] == [5, 5, 4]
+    told = [evaluation.value for evaluation in method.evaluations]
+    for j, made in enumerate(method.embeddings):
         assert made.values == [-value for value in told[j::3]]
 
 
 def test_discrete_parameters_take_the_value_whose_share_holds_the_coordinate():
     space = Space({"c": Categorical(["u", "v", "w"]), "n": Int(0, 3), "x": Float(0, 10)})
-    rival = REMBO(space, seed=0, embedding_dim=1)
-    unit = rival._unit
+    method = REMBO(space, seed=0, embedding_dim=1)
+    unit = method._unit
     assert space.decode(unit(np.array([-1.0, -1.0, -1.0]))) == {"c": "u", "n": 0, "x": 0.0}
     assert space.decode(unit(np.array([0.0, 0.1, 0.0]))) == {"c": "v", "n": 2, "x": 5.0}
     assert space.decode(unit(np.array([1.0, 1.0, 1.0]))) == {"c": "w", "n": 3, "x": 10.0}

@@ -1,4 +1,4 @@
-"""The rivals, two spaces, two functions and a loop: shared by the tests of this folder."""
+"""The baselines, two spaces, two functions and a loop: shared by the tests of this folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dechbo.baselines import GPUCB, REMBO, AddGPUCB, AddMES, RandomSearch, Rival, SobolSearch
+from dechbo.baselines import GPUCB, REMBO, AddGPUCB, AddMES, Baseline, RandomSearch, SobolSearch
 from dechbo.space import Categorical, Float, Int, Space
 
 MODELLED: dict[str, Callable[..., Any]] = {
@@ -20,7 +20,7 @@ MODELLED: dict[str, Callable[..., Any]] = {
     "add-mes-r in pairs": partial(AddMES, samples="functions", features=100, group_size=2),
     "rembo": partial(REMBO, embeddings=2),
 }
-RIVALS = {**MODELLED, "random": RandomSearch, "sobol": SobolSearch}
+BASELINES = {**MODELLED, "random": RandomSearch, "sobol": SobolSearch}
 MIXED = Space({"a": Float(1e-4, 1, log=True), "n": Int(1, 9), "c": Categorical(["u", "v", "w"]), "b": Float(-2, 3)})
 CUBE = Space({f"x{i}": Float(-1, 2) for i in range(4)})
 
@@ -40,10 +40,10 @@ def random_start(space: Space, value: Callable[[Mapping[str, Any]], float], coun
     return [(point, value(point)) for point in points]
 
 
-def run(rival: Rival, value: Callable[[Mapping[str, Any]], float], asks: int) -> list[tuple[dict[str, Any], float]]:
+def run(method: Baseline, value: Callable[[Mapping[str, Any]], float], asks: int) -> list[tuple[dict[str, Any], float]]:
     done = []
     for _ in range(asks):
-        params = rival.ask()
+        params = method.ask()
         done.append((params, value(params)))
-        rival.tell(*done[-1])
+        method.tell(*done[-1])
     return done
