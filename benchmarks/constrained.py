@@ -65,7 +65,7 @@ PROBLEMS = {
     "gramacy": Problem(
         [(0, 1)] * 2, lambda x: float(x.sum()), {"wave": wave, "disc": lambda x: float(x @ x) - 1.5}, 40
     ),
-    # the tension spring (Arora 1989): wire, coil, turns; 0.012665
+    # the tension spring (Arora 1989): peer_protocol, coil, turns; 0.012665
     "spring": Problem(
         [(0.05, 2.0), (0.25, 1.3), (2.0, 15.0)],
         lambda x: float((x[2] + 2) * x[1] * x[0] ** 2),

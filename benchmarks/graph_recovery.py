@@ -26,7 +26,7 @@ from dechbo.data.observations import Observations
 from dechbo.structure import GraphPrior
 from dechbo.structure.learner import Effort, learn
 from dechbo.threads import one_blas_thread
-from records import RESULTS, Record
+from results_file import RESULTS, ResultsFile
 
 RECORD = RESULTS / "graph_recovery.jsonl"
 EFFORT = Effort(chains=2, steps=2000, rounds=8, sweep=20)
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["interactions", "additive", "noise"])
     parser.add_argument("--record", type=Path, default=RECORD)
     arguments = parser.parse_args()
-    record = Record(arguments.record, ("kind", "dim", "seed"))
+    record = ResultsFile(arguments.record, ("kind", "dim", "seed"))
     for dim, seed, kind in itertools.product(arguments.dims, range(arguments.seeds), arguments.kinds):
         record.add({"kind": kind, "dim": dim, "seed": seed}, measure)
     print(summary(record.rows))

@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from dechbo import Float, Optimizer, Space
 from dechbo.acquisition import AverageAcquisition
 from dechbo.bench.problems.overlapping import WaveSum
-from records import RESULTS, Record
+from results_file import RESULTS, ResultsFile
 
 RECORD = RESULTS / "learned_regret.jsonl"
 METHODS = ("true", "learned", "random", "true, plain kernels", "learned, plain kernels")
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--record", type=Path, default=RECORD)
     arguments = parser.parse_args()
-    record = Record(arguments.record, ("method", "dim", "seed"))
+    record = ResultsFile(arguments.record, ("method", "dim", "seed"))
     for seed, method in itertools.product(range(arguments.seeds), arguments.methods):
         case = {"method": method, "dim": arguments.dim, "seed": seed}
         record.add(case, partial(run, evaluations=arguments.evaluations))

@@ -26,9 +26,9 @@ from scipy.stats import qmc
 
 from dechbo import Float, Space, freshlook
 from dechbo.bench import methods
-from dechbo.bench.peers import Peer
+from dechbo.bench.peers import PeerProcess
 from dechbo.bench.problems.classic import ackley_value, levy_value, rosenbrock_value, styblinski_value
-from records import RESULTS, Record
+from results_file import RESULTS, ResultsFile
 
 Array = NDArray[np.float64]
 Problem = tuple[Callable[[Array], float], int, float]  # on the unit cube, its dimension, its minimum
@@ -134,14 +134,14 @@ def made(name: str, dim: int, seed: int, evaluations: int) -> Iterator[methods.M
     """The method of that name, for one run."""
     space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
     if methods.is_peer(name):
-        with closing(Peer(name, space, seed=seed, n_initial=GIVEN, budget=GIVEN + evaluations)) as peer:
+        with closing(PeerProcess(name, space, seed=seed, n_initial=GIVEN, budget=GIVEN + evaluations)) as peer:
             yield peer
     elif name == NO_LOOKS:
         patience, freshlook.PATIENCE = freshlook.PATIENCE, NEVER
-        yield methods.ENTRIES["dechbo"].made(space, seed, GIVEN)
+        yield methods.METHODS["dechbo"].create(space, seed, GIVEN)
         freshlook.PATIENCE = patience
     else:
-        yield methods.ENTRIES[name].made(space, seed, GIVEN)
+        yield methods.METHODS[name].create(space, seed, GIVEN)
 
 
 def run(problem: str, method: str, seed: int, evaluations: int) -> dict[str, float]:
@@ -150,7 +150,7 @@ def run(problem: str, method: str, seed: int, evaluations: int) -> dict[str, flo
     started = time.process_time()
     with made(method, function[1], seed, evaluations) as asking:
         end = regret(function, asking, seed, evaluations)
-        seconds = time.process_time() - started + (asking.cpu_clock() if isinstance(asking, Peer) else 0.0)
+        seconds = time.process_time() - started + (asking.cpu_clock() if isinstance(asking, PeerProcess) else 0.0)
     return {"regret": end, "seconds": round(seconds, 1)}
 
 
@@ -165,9 +165,9 @@ def main() -> None:
     parser.add_argument("--record", type=Path, default=RECORD)
     chosen = parser.parse_args()
     for name in chosen.methods:
-        if (reason := methods.absent(name)) is not None:
+        if (reason := methods.unavailable_reason(name)) is not None:
             parser.error(f"{name} is {reason}")
-    record = Record(chosen.record, KEY)
+    record = ResultsFile(chosen.record, KEY)
     cases = itertools.product(range(chosen.seeds), chosen.problems, chosen.methods, [chosen.evaluations])
     for seed, problem, method, evaluations in cases:
         record.add({"problem": problem, "method": method, "seed": seed, "evaluations": evaluations}, run)

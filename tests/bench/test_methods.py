@@ -12,12 +12,12 @@ from dechbo.space import Categorical, Float, Int, Space
 SPACE = Space({"x": Float(-1, 2), "k": Int(1, 8), "c": Categorical(["a", "b"]), "y": Float(1e-3, 1, log=True)})
 
 
-@pytest.mark.parametrize("name", list(methods.ENTRIES))
+@pytest.mark.parametrize("name", list(methods.METHODS))
 def test_every_method_of_ours_takes_over_from_given_points(name: str):
-    if methods.absent(name):
-        pytest.skip(methods.absent(name))
+    if methods.unavailable_reason(name):
+        pytest.skip(methods.unavailable_reason(name))
     space = SPACE
-    method = methods.ENTRIES[name].made(space, 0, 3)
+    method = methods.METHODS[name].create(space, 0, 3)
     for k in range(3):
         params = space.decode(space.from_uniform([0.1 + 0.3 * k, 0.3 * k, 0.4 * k, 0.9 - 0.2 * k]))
         method.tell(params, float(k))
@@ -33,12 +33,12 @@ def test_names_are_distinct_and_labelled():
 
 
 def test_groups_and_lists():
-    assert methods.chosen("random, dechbo,random") == ("random", "dechbo")
-    assert methods.chosen("rivals,dechbo") == (*methods.GROUPS["rivals"], "dechbo")
-    assert methods.chosen("all") == methods.names()
+    assert methods.parse_methods("random, dechbo,random") == ("random", "dechbo")
+    assert methods.parse_methods("baselines,dechbo") == (*methods.GROUPS["baselines"], "dechbo")
+    assert methods.parse_methods("all") == methods.names()
 
 
 @pytest.mark.parametrize(("text", "message"), [("turbo", "turbo-1"), ("x", "botorch-logei"), ("", "at least one")])
 def test_an_unknown_name_lists_the_known_ones(text: str, message: str):
     with pytest.raises(OptionError, match=message):
-        methods.chosen(text)
+        methods.parse_methods(text)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dechbo.bench import peers, runner
-from dechbo.bench.peers import ENVIRONMENTS, PEERS, WORKERS, Peer
+from dechbo.bench.peers import ENVIRONMENTS, PEER_SCRIPTS, PEERS, PeerProcess
 from dechbo.bench.records import BenchError, Run
 from dechbo.errors import OptionError
 from dechbo.space import Categorical, Float, Int, Space
@@ -47,13 +47,13 @@ MIXED = Space(
 
 
 @pytest.fixture(scope="module")
-def wire():
-    sys.path.insert(0, str(WORKERS))
+def peer_protocol():
+    sys.path.insert(0, str(PEER_SCRIPTS))
     try:
-        import wire
+        import peer_protocol
     finally:
-        sys.path.remove(str(WORKERS))
-    return wire
+        sys.path.remove(str(PEER_SCRIPTS))
+    return peer_protocol
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def drive(name: str, space: Space = MIXED, asks: int = 3) -> list[dict]:
     """Tell the given points and a few of its own, one of them a failure; what it asked for."""
     run = Run("mixed", name, 0, initial=4, evaluations=asks)
-    peer = Peer(name, space, seed=0, n_initial=4, budget=run.total)
+    peer = PeerProcess(name, space, seed=0, n_initial=4, budget=run.total)
     try:
         for k, params in enumerate(runner.initial_points(space, run)):
             peer.tell(params, float(k))
@@ -104,7 +104,7 @@ def test_a_run_with_a_peer_ends_in_a_record(tmp_path: Path, nowhere: Path):
 
 def test_a_peer_that_dies_or_complains_says_how(tmp_path: Path, nowhere: Path):
     log = tmp_path / "log"
-    peer = Peer("optuna-tpe", MIXED, seed=0, n_initial=1, budget=3, log=log)
+    peer = PeerProcess("optuna-tpe", MIXED, seed=0, n_initial=1, budget=3, log=log)
     with pytest.raises(BenchError, match=r"optuna-tpe: .*Error"):
         peer.tell({"x": "no number"}, 1.0)
     os.kill(peer._process.pid, signal.SIGKILL)
@@ -114,18 +114,18 @@ def test_a_peer_that_dies_or_complains_says_how(tmp_path: Path, nowhere: Path):
 
 
 def test_the_kernels_limit_is_out_of_time(nowhere: Path):
-    peer = Peer("optuna-tpe", MIXED, seed=0, n_initial=1, budget=3)
+    peer = PeerProcess("optuna-tpe", MIXED, seed=0, n_initial=1, budget=3)
     os.kill(peer._process.pid, signal.SIGXCPU)  # as the kernel does
     with pytest.raises(peers.PeerOutOfTime):
         peer.ask()
     peer.close()
 
 
-def test_an_absent_peer_says_why_and_what_to_do(nowhere: Path):
-    assert PEERS["optuna-tpe"].absent() is None  # dechbo needs Optuna itself
-    assert "dechbo bench peers --install torch" in str(PEERS["turbo-1"].absent())
+def test_an_unavailable_peer_says_why_and_what_to_do(nowhere: Path):
+    assert PEERS["optuna-tpe"].unavailable_reason() is None  # dechbo needs Optuna itself
+    assert "dechbo bench peers --install torch" in str(PEERS["turbo-1"].unavailable_reason())
     (nowhere / "hebo.failed").write_text("no wheel for this Python\n")
-    assert PEERS["hebo-rd"].absent() == "could not be installed: no wheel for this Python"
+    assert PEERS["hebo-rd"].unavailable_reason() == "could not be installed: no wheel for this Python"
     with pytest.raises(BenchError, match="smac"):
         _ = PEERS["smac"].python
     with pytest.raises(OptionError, match="nevergrad"):
@@ -134,7 +134,7 @@ def test_an_absent_peer_says_why_and_what_to_do(nowhere: Path):
 
 def test_an_environment_elsewhere_can_be_named(nowhere: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DECHBO_PEERS_SMAC", sys.executable)
-    assert PEERS["smac"].absent() is None
+    assert PEERS["smac"].unavailable_reason() is None
     assert ENVIRONMENTS["smac"].versions()["python"] == sys.version.split()[0]
 
 
@@ -145,14 +145,14 @@ def test_half_an_environment_is_none(nowhere: Path):
 
 
 def test_every_peer_has_its_script_and_environment():
-    for entry in PEERS.values():
-        assert (WORKERS / entry.script).is_file()
-        assert entry.environment in ENVIRONMENTS
+    for spec in PEERS.values():
+        assert (PEER_SCRIPTS / spec.script).is_file()
+        assert spec.environment in ENVIRONMENTS
 
 
 @given(spaces, st.integers(0, 2**32 - 1))
-def test_the_cube_gives_back_every_value(wire, space: Space, seed: int):
-    cube = wire.Cube(space.to_json()["parameters"])
+def test_the_cube_gives_back_every_value(peer_protocol, space: Space, seed: int):
+    cube = peer_protocol.UnitCube(space.to_json()["parameters"])
     params = space.decode(space.from_uniform(np.random.default_rng(seed).random(space.dim)))
     back = cube.decode(cube.encode(params))
     for name, parameter in zip(space.names, space.parameters, strict=True):
@@ -164,8 +164,8 @@ def test_the_cube_gives_back_every_value(wire, space: Space, seed: int):
 
 
 @given(spaces, st.integers(0, 2**32 - 1))
-def test_every_point_of_the_cube_is_a_point_of_the_space(wire, space: Space, seed: int):
-    cube = wire.Cube(space.to_json()["parameters"])
+def test_every_point_of_the_cube_is_a_point_of_the_space(peer_protocol, space: Space, seed: int):
+    cube = peer_protocol.UnitCube(space.to_json()["parameters"])
     params = cube.decode(np.random.default_rng(seed).uniform(-0.1, 1.1, cube.dim).tolist())
     assert ((space.encode(params) >= 0) & np.isfinite(space.encode(params))).all()
 
@@ -173,14 +173,14 @@ def test_every_point_of_the_cube_is_a_point_of_the_space(wire, space: Space, see
 @pytest.mark.system
 @pytest.mark.parametrize("name", list(PEERS))
 def test_every_installed_peer_asks_within_a_mixed_space(name: str):
-    if PEERS[name].absent():
-        pytest.skip(str(PEERS[name].absent()))
+    if PEERS[name].unavailable_reason():
+        pytest.skip(str(PEERS[name].unavailable_reason()))
     assert len(drive(name)) == 3
 
 
 @pytest.mark.system
 def test_a_peer_can_be_installed_and_driven(nowhere: Path):
     peers.install("nevergrad")
-    assert PEERS["nevergrad"].absent() is None
+    assert PEERS["nevergrad"].unavailable_reason() is None
     assert "nevergrad" in ENVIRONMENTS["nevergrad"].versions()
     drive("nevergrad")

@@ -27,7 +27,7 @@ from dechbo.bench.problems import (
     names,
     problem,
 )
-from dechbo.bench.problems.problem import data_file, needed
+from dechbo.bench.problems.problem import data_file, require_module
 from dechbo.errors import DechboError, OptionError
 
 SYNTHETIC = (*SUITES["table1"], *SUITES["synthetic"], *SUITES["smoke"])
@@ -182,7 +182,7 @@ def test_parameters_are_taken_by_name_in_any_order() -> None:
 def test_suites_hold_known_problems() -> None:
     assert set().union(*SUITES.values()) == set(names())
     assert SUITES["table1"] == ("Hartmann-6", "Shekel-4", "Michalewicz-10")
-    assert not set(SUITES["choice"]) & {*SUITES["table1"], *SUITES["real"]}
+    assert not set(SUITES["development"]) & {*SUITES["table1"], *SUITES["real"]}
     assert set(SUITES["all"]) == set(names()) - set(SUITES["smoke"])
     assert all(len(set(suite)) == len(suite) for suite in SUITES.values())
     assert all(problem(name).space.dim <= 8 for name in SUITES["smoke"])
@@ -214,7 +214,7 @@ def test_regret_where_the_minimum_is_unknown_is_the_value() -> None:
 
 def test_a_missing_package_names_the_extra() -> None:
     with pytest.raises(ProblemUnavailable, match=r"Voltages-54 needs .*'no_such_grid'.* \"dechbo\[bench\]\""):
-        needed("Voltages-54", "no_such_grid.api")
+        require_module("Voltages-54", "no_such_grid.api")
     assert issubclass(ProblemUnavailable, DechboError)
 
 

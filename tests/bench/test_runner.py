@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from dechbo.bench import methods, problems, runner
-from dechbo.bench.methods import Entry
-from dechbo.bench.records import Journal, Record, Run
+from dechbo.bench.methods import MethodSpec
+from dechbo.bench.records import Journal, Run, RunRecord
 from dechbo.space import Space
 
 SMALL = Run("rosenbrock-4", "random", 1, initial=4, evaluations=6)
@@ -35,7 +35,7 @@ def killed_after(count: int):
     return report
 
 
-def same_course(first: Record, second: Record) -> bool:
+def same_course(first: RunRecord, second: RunRecord) -> bool:
     """Whether two runs evaluated the same points with the same values, bit for bit."""
     kept = ("run", "status", "values", "best_params", "optimum", "options")
     return all(getattr(first, name) == getattr(second, name) for name in kept)
@@ -55,8 +55,8 @@ class Misbehaving:
 
 
 def misbehave(monkeypatch: pytest.MonkeyPatch, how: Any) -> Run:
-    entry = Entry("odd", "odd", lambda space, **options: Misbehaving(space, how=how, **options))
-    monkeypatch.setitem(methods.ENTRIES, "odd", entry)
+    spec = MethodSpec("odd", "odd", lambda space, **options: Misbehaving(space, how=how, **options))
+    monkeypatch.setitem(methods.METHODS, "odd", spec)
     return dataclasses.replace(SMALL, method="odd")
 
 
@@ -85,7 +85,7 @@ def test_a_run_leaves_a_record_and_nothing_else(tmp_path: Path):
     assert [regret for _, regret in heard] == record.regret.tolist()
     assert record.versions["dechbo"]
     assert record.machine["cpu"]
-    assert Record.read(SMALL.path(tmp_path)) == record
+    assert RunRecord.read(SMALL.path(tmp_path)) == record
     assert not list((tmp_path / "running").iterdir())
 
 
@@ -146,7 +146,7 @@ def test_a_method_that_fails_counts_with_what_it_had(tmp_path: Path, monkeypatch
     record = runner.execute(run, tmp_path)
     assert record.status == "crashed: ZeroDivisionError: division by zero"
     assert len(record.values) == 6
-    assert record.final == record.regret[5]
+    assert record.final_regret == record.regret[5]
 
 
 def test_a_point_outside_the_space_is_a_failure_of_the_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -193,10 +193,10 @@ def test_a_failed_evaluation_is_told_as_such(tmp_path: Path, monkeypatch: pytest
 def test_a_run_whose_process_died_is_recorded(tmp_path: Path):
     with pytest.raises(Killed):
         runner.execute(SMALL, tmp_path, report=killed_after(7))
-    record = runner.give_up(SMALL, tmp_path, "killed by SIGSEGV")
+    record = runner.record_crash(SMALL, tmp_path, "killed by SIGSEGV")
     assert record.status == "crashed: killed by SIGSEGV"
     assert len(record.values) == 7
-    assert np.isfinite(record.final)
+    assert np.isfinite(record.final_regret)
 
 
 def bench(results: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -238,8 +238,8 @@ def test_a_bench_killed_by_sigkill_ends_as_an_uninterrupted_one(tmp_path: Path):
     assert len(paths) == 16
     resumed = 0
     for path in paths:
-        again = Record.read(tmp_path / "cut" / path.relative_to(tmp_path / "whole"))
-        assert same_course(again, Record.read(path))
+        again = RunRecord.read(tmp_path / "cut" / path.relative_to(tmp_path / "whole"))
+        assert same_course(again, RunRecord.read(path))
         resumed += bool(again.resumed)
     assert resumed
     assert not list((tmp_path / "cut" / "running").iterdir())
@@ -254,7 +254,7 @@ def wait_for_steps(results: Path, process: subprocess.Popen[str], more: int) -> 
 
 def steps_in(results: Path) -> int:
     running = sum(len(path.read_text().splitlines()) for path in results.glob("running/*.jsonl") if path.exists())
-    return running + sum(len(Record.read(path).values) for path in results.glob("runs/*/*/*.gz"))
+    return running + sum(len(RunRecord.read(path).values) for path in results.glob("runs/*/*/*.gz"))
 
 
 @pytest.mark.system
@@ -267,7 +267,7 @@ def test_a_worker_that_dies_costs_its_own_run_only(tmp_path: Path):
     os.kill(int(workers[0]), signal.SIGKILL)
     output = process.communicate()[0]
     assert process.returncode == 0, output
-    statuses = [Record.read(path).status for path in sorted(tmp_path.glob("runs/*/*/*.gz"))]
+    statuses = [RunRecord.read(path).status for path in sorted(tmp_path.glob("runs/*/*/*.gz"))]
     assert len(statuses) == 4
     assert [status for status in statuses if status != "finished"] == ["crashed: its process died (killed by SIGKILL)"]
     assert "SIGKILL" in output
@@ -281,7 +281,7 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path):
     process.send_signal(signal.SIGINT)
     output = process.communicate()[0]
     assert process.returncode == 1
-    assert "the same command goes on" in output
+    assert "run the same command again" in output
     journals = list(tmp_path.glob("running/*.jsonl"))
     assert journals
     for path in journals:

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dechbo.bench.records import Record, Run, Step
+from dechbo.bench.records import Run, RunRecord, Step
 from dechbo.bench.statistics import (
     Block,
     bootstrap,
     compare,
     complete_block,
-    finals_of,
+    final_regrets,
     friedman,
     holm,
     mean_ranks,
@@ -29,10 +29,10 @@ from dechbo.errors import DataError
 probabilities = st.floats(0, 1)
 
 
-def record(problem: str, method: str, seed: int, value: float, status: str = "finished") -> Record:
+def record(problem: str, method: str, seed: int, value: float, status: str = "finished") -> RunRecord:
     run = Run(problem, method, seed, initial=1, evaluations=1)
     steps = [Step({}, value + 1.0), Step({}, value, ask_cpu=0.5)]
-    return Record.of(run, steps if status == "finished" else steps[:1], status, optimum=0.0, dim=1)
+    return RunRecord.from_steps(run, steps if status == "finished" else steps[:1], status, optimum=0.0, dim=1)
 
 
 @pytest.mark.parametrize("statistic", ["mean", "median"])
@@ -60,6 +60,7 @@ def test_the_bootstrap_is_seeded_and_takes_one_value_and_infinities():
     assert bootstrap([3.0]) == bootstrap([3.0], "median")
     assert bootstrap([1.0, np.inf]).value == np.inf
     assert bootstrap([1.0, np.inf]).low == 1.0
+    assert bootstrap([np.inf] * 3).low == np.inf
     for bad in ([], [np.nan]):
         with pytest.raises(DataError):
             bootstrap(bad)
@@ -124,13 +125,13 @@ def test_ranks_within_seeds_and_of_means():
 
 def test_a_block_names_what_it_leaves_out():
     known = [record(p, m, 0, 1.0) for p in "pq" for m in "abc"] + [record("p", "d", 0, 1.0), record("r", "a", 0, 1.0)]
-    block = complete_block(finals_of(known))
+    block = complete_block(final_regrets(known))
     assert block == Block(("p", "q"), ("a", "b", "c"), ("d",))
 
 
 def test_a_method_with_fewer_seeds_does_not_cut_the_others_down():
     known = [record("p", m, s, 1.0) for m in "abc" for s in range(3)] + [record("p", "d", 0, 1.0)]
-    assert complete_block(finals_of(known)) == Block(("p",), ("a", "b", "c"), ("d",))
+    assert complete_block(final_regrets(known)) == Block(("p",), ("a", "b", "c"), ("d",))
 
 
 def test_a_method_that_is_better_everywhere_is_told_apart():
@@ -141,7 +142,7 @@ def test_a_method_that_is_better_everywhere_is_told_apart():
         for s in range(3)
         for m, value in (("a", 0.0), ("b", 1.0), ("c", 1.0))
     ]
-    finals = finals_of(known)
+    finals = final_regrets(known)
     block = complete_block(finals)
     ranks = mean_ranks(finals, block)
     tests = {c.second: c for c in compare(ranks, block.methods, control="a")}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dechbo.bench.peers import ONE_THREAD
-from dechbo.bench.records import Record, Run
+from dechbo.bench.records import Run, RunRecord
 
 NOT_RUN = "not run"
 
@@ -113,16 +113,16 @@ class _Hand:
 
     def _bury(self) -> _Over:
         """The process died in the middle of a run: record that, and start another one."""
-        from dechbo.bench.runner import give_up
+        from dechbo.bench.runner import record_crash
 
         assert self.run is not None
         self._process.join()
         code = self._process.exitcode or 0
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        record = give_up(self.run, self.results, f"its process died ({how})")
+        record = record_crash(self.run, self.results, f"its process died ({how})")
         self.pipe.close()
         self._start()
-        return _Over(record.status, record.final)
+        return _Over(record.status, record.final_regret)
 
     def stop(self) -> None:
         """End the process; what it was at stays on disk."""
@@ -147,13 +147,13 @@ def _work(pipe: Connection, results: Path, cpu_limit: float | None) -> None:
         except EOFError:
             return
         try:
-            record: Record = execute(
+            record: RunRecord = execute(
                 run,
                 results,
                 cpu_limit=cpu_limit,
                 report=lambda done, regret: pipe.send(_Progress(done, regret)),
             )
-            pipe.send(_Over(record.status, record.final))
+            pipe.send(_Over(record.status, record.final_regret))
         except Exception as error:  # not the method's fault: nothing is recorded, and the run can be made again
             pipe.send(_Over(f"{NOT_RUN}: {error}", float("inf")))
 

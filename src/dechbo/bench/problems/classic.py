@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dechbo.bench.problems.paper import HARTMANN_MINIMISER, HARTMANN_MINIMUM, hartmann_value
-from dechbo.bench.problems.problem import Array, Problem, generator, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem, instance_rng
 
 Scopes = Sequence[tuple[int, ...]]
 
@@ -86,7 +86,7 @@ class Classic:
     def instance(self, dim: int, seed: int) -> Problem:
         """The function in ``dim`` dimensions with its minimiser where ``seed`` puts it."""
         name = f"{self.title}-{dim}"
-        rng = generator(name, seed)
+        rng = instance_rng(name, seed)
         width = self.high - self.low
         mirror = np.ones(dim)
         if self.mirrored:
@@ -96,7 +96,7 @@ class Classic:
             minimiser = centre + mirror * (self.original - centre) + width * rng.uniform(-0.1, 0.1, dim)
         else:
             minimiser = self.low + width * rng.uniform(0.25, 0.75, dim)
-        return over_box(
+        return box_problem(
             name,
             Moved(self.function, self.original, minimiser, mirror),
             dim=dim,
@@ -156,12 +156,12 @@ class Restricted:
 def embedded_hartmann(dim: int, seed: int) -> Problem:
     """Hartmann-6 of six random coordinates, in random order; the others do nothing."""
     name = f"Hartmann-6-in-{dim}"
-    rng = generator(name, seed)
+    rng = instance_rng(name, seed)
     active = tuple(rng.choice(dim, 6, replace=False).tolist())
     minimiser = np.full(dim, 0.5)
     minimiser[list(active)] = HARTMANN_MINIMISER
     idle = [(i,) for i in range(dim) if i not in active]
-    return over_box(
+    return box_problem(
         name,
         Restricted(hartmann_value, active),
         dim=dim,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dechbo.bench.problems.problem import Array, Problem, needed, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem, require_module
 
 NAME = "LunarLander-12"
 GAINS = 12
@@ -67,8 +67,8 @@ def _episode(w: Array, seed: int) -> float:
 @cache
 def _world() -> Any:
     with _quiet():
-        needed(NAME, "Box2D")
-        gymnasium = needed(NAME, "gymnasium")
+        require_module(NAME, "Box2D")
+        gymnasium = require_module(NAME, "gymnasium")
         return gymnasium.make("LunarLander-v3", max_episode_steps=STEPS)
 
 
@@ -83,4 +83,4 @@ def _quiet() -> Iterator[None]:
 def lunar_lander(seed: int) -> Problem:
     """The same for every seed."""
     _world()
-    return over_box(NAME, Lander(), dim=GAINS, low=0.0, high=2.0)
+    return box_problem(NAME, Lander(), dim=GAINS, low=0.0, high=2.0)

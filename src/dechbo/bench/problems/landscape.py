@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dechbo.bench.problems.problem import Problem, generator
+from dechbo.bench.problems.problem import Problem, instance_rng
 from dechbo.graph import FactorGraph, Scope
 from dechbo.maxsum import Exact
 from dechbo.space import Categorical, Space
@@ -31,7 +31,7 @@ class Landscape:
 def landscape(dim: int, seed: int, *, neighbours: int = 2, choices: tuple[str, ...] = ("a", "b", "c")) -> Problem:
     """N = ``dim`` variables, K = ``neighbours``, tables uniform in [0, 1]; the minimum by exact elimination."""
     name = f"NK-{dim}"
-    rng = generator(name, seed)
+    rng = instance_rng(name, seed)
     scopes = _random_scopes(rng, dim, neighbours)
     tables = FactorTables(
         FactorGraph(dim, scopes), tuple(rng.random([len(choices)] * (neighbours + 1)) for _ in scopes)

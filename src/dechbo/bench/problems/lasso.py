@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.bench.problems.problem import Array, Problem, data_file, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem, data_file
 from dechbo.compiled import compiled
 
 NAME = "Lasso-DNA-180"
@@ -137,4 +137,4 @@ def _of_file(path: Path) -> CrossValidatedLasso:
 def lasso_dna(seed: int) -> Problem:
     """The same for every seed."""
     objective = _of_file(data_file(NAME, "lasso", "dna.scale"))
-    return over_box(NAME, objective, dim=FEATURES, low=-1.0, high=1.0)
+    return box_problem(NAME, objective, dim=FEATURES, low=-1.0, high=1.0)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dechbo.bench.problems.problem import Array, Problem, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem
 from dechbo.graph import FactorGraph, Scope
 from dechbo.maxsum import Exact
 from dechbo.maxsum.absorb import aligned
@@ -224,7 +224,7 @@ def overlapping(dim: int, seed: int) -> Problem:
     """-g for the g of ``seed``: a sum of d singletons and d/3 overlapping pairs and triples."""
     g = WaveSum.random(dim, seed, WAVY)
     place = np.array(proved_minimum(dim, seed)[0])
-    return over_box(
+    return box_problem(
         f"Overlapping-{dim}",
         g.negative,
         dim=dim,

@@ -50,7 +50,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class OfArray:
+class ArrayFunction:
     """A function of an array (d,) as a function of named numbers."""
 
     names: Names
@@ -61,7 +61,7 @@ class OfArray:
         return self.function(np.array([params[name] for name in self.names], dtype=np.float64))
 
 
-def over_box(
+def box_problem(
     name: str,
     function: Callable[[Array], float],
     *,
@@ -77,15 +77,15 @@ def over_box(
     known = None if minimiser is None else dict(zip(names, minimiser.tolist(), strict=True))
     named = None if scopes is None else tuple(tuple(names[i] for i in scope) for scope in scopes)
     space = Space({each: Float(low, high) for each in names})
-    return Problem(name, space, optimum, named, OfArray(names, function), known)
+    return Problem(name, space, optimum, named, ArrayFunction(names, function), known)
 
 
-def generator(name: str, seed: int) -> np.random.Generator:
+def instance_rng(name: str, seed: int) -> np.random.Generator:
     """Random numbers of the instance ``seed`` of the problem ``name``, the same in every process."""
     return np.random.default_rng([seed, zlib.crc32(name.lower().encode())])
 
 
-def needed(problem: str, module: str) -> ModuleType:
+def require_module(problem: str, module: str) -> ModuleType:
     """The module that ``problem`` needs, imported now."""
     try:
         return import_module(module)

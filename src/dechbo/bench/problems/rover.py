@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from scipy.interpolate import splev, splprep
 
-from dechbo.bench.problems.problem import Array, Problem, generator, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem, instance_rng
 
 NAME = "Rover-60"
 POINTS = 30
@@ -30,7 +30,7 @@ REWARD = 5.0
 @cache
 def obstacles() -> Array:
     """(113, 2) The centres of the squares: uniform, none over start or goal; the same for every seed."""
-    rng = generator(NAME, 0)
+    rng = instance_rng(NAME, 0)
     centres: list[Array] = []
     while len(centres) < SQUARES:
         centre = rng.random(2)
@@ -73,4 +73,4 @@ def rover_value(x: Array) -> float:
 
 def rover(seed: int) -> Problem:
     """The same for every seed."""
-    return over_box(NAME, rover_value, dim=2 * POINTS, low=0.0, high=1.0)
+    return box_problem(NAME, rover_value, dim=2 * POINTS, low=0.0, high=1.0)

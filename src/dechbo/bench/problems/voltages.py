@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dechbo.bench.problems.problem import Array, Problem, needed, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem, require_module
 
 NAME = "Voltages-54"
 GENERATORS = 54
@@ -70,10 +70,10 @@ class Grid:
 
 @cache
 def _pypower() -> Any:
-    return needed(NAME, "pypower.api")
+    return require_module(NAME, "pypower.api")
 
 
 def voltages(seed: int) -> Problem:
     """The same for every seed."""
     _pypower()
-    return over_box(NAME, Grid(), dim=GENERATORS, low=LOW, high=HIGH)
+    return box_problem(NAME, Grid(), dim=GENERATORS, low=LOW, high=HIGH)

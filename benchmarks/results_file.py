@@ -10,7 +10,7 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 
 
-class Record:
+class ResultsFile:
     """The rows of a file, each known by the fields in ``key``."""
 
     def __init__(self, path: Path, key: tuple[str, ...]) -> None:
