@@ -223,7 +223,7 @@ def test_missing_data_names_the_folder(tmp_path, monkeypatch) -> None:
     with pytest.raises(ProblemUnavailable, match="set DECHBO_DATA"):
         problem("Lasso-DNA-180")
     monkeypatch.setenv("DECHBO_DATA", str(tmp_path))
-    with pytest.raises(ProblemUnavailable, match="does not hold it"):
+    with pytest.raises(ProblemUnavailable, match="which is not in DECHBO_DATA"):
         problem("Lasso-DNA-180")
     (tmp_path / "lasso").mkdir()
     (tmp_path / "lasso" / "some").touch()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dechbo.bench import methods, problems
 from dechbo.bench.records import (
     BenchError,
     Journal,
@@ -114,3 +115,34 @@ def test_reasons_are_kept_until_they_are_gone(tmp_path: Path):
 @pytest.mark.parametrize(("value", "number"), [(1, 1.0), (np.float32(2), 2.0), (math.nan, None), (math.inf, None)])
 def test_only_finite_values_count(value: object, number: float | None):
     assert finite_or_none(value) == number
+
+
+COMMITTED = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+def test_every_committed_record_loads() -> None:
+    """The peers' runs are expensive: a change of the format must not lose them."""
+    paths = sorted(COMMITTED.glob("runs/**/*.*"))
+    loaded = list(load_records(COMMITTED))
+    assert [record.run.path(COMMITTED) for record in loaded] == paths
+    assert len(paths) >= 564
+    for record in loaded:
+        assert record.run.method in methods.names()
+        assert problems.parse_names(record.run.problem) == (record.run.problem,)
+        assert len(record.values) == record.run.total
+        assert record.finished
+        assert math.isfinite(record.final_regret)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("graph_recovery", {"kind", "dim", "seed", "largest_false"}),
+        ("learned_regret", {"method", "dim", "seed", "best", "ceiling"}),
+        ("many_optima", {"problem", "method", "seed", "evaluations", "regret"}),
+    ],
+)
+def test_every_committed_line_of_the_scripts_loads(name: str, fields: set[str]) -> None:
+    rows = [json.loads(line) for line in (COMMITTED / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert rows
+    assert all(fields <= row.keys() for row in rows)

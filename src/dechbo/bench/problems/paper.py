@@ -1,7 +1,7 @@
 """The paper's synthetic functions (Appendix F): formulas, domains and minima as printed there.
 
-Its constants are "given"; these are the usual ones, with Michalewicz's m = 10. The minima are the printed ones with
-more digits, so that no value lies below them.
+The paper does not print its constants; these are the usual ones, with Michalewicz's m = 10. The minima have more digits
+than the printed ones, so that no value is below them. Tests: test_problems.py.
 """
 
 from __future__ import annotations
