@@ -1,16 +1,35 @@
-"""Small records of invented runs: shared by the tests of bench and report."""
+"""Small records of invented runs, and typed access to what may be None: for the tests of bench and report."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from dechbo.bench import paper
 from dechbo.bench.records import Run, RunRecord, Step, write_unavailable
+from dechbo.space import Categorical, Space
+
+T = TypeVar("T")
 
 PNG = b"\x89PNG\r\n\x1a\n"
 EVALUATIONS = 8
+
+
+def some(value: T | None) -> T:
+    """The value, which is not None."""
+    assert value is not None
+    return value
+
+
+def bounds(space: Space) -> set[tuple[float, float]]:
+    """The bounds of all parameters, which are numbers."""
+    found = set()
+    for parameter in space.parameters:
+        assert not isinstance(parameter, Categorical)
+        found.add((parameter.low, parameter.high))
+    return found
 
 
 def make_record(

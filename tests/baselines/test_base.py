@@ -17,7 +17,7 @@ every_baseline = pytest.mark.parametrize("name", BASELINES)
 
 
 @every_baseline
-def test_a_new_instance_told_the_same_asks_the_same(name):
+def test_a_new_instance_told_the_same_asks_the_same(name: str) -> None:
     """Also in the middle between two cold fits, and with a failure in the history."""
     first = BASELINES[name](MIXED, seed=3, n_initial=6)
     history = random_start(MIXED, mixed_value, 7)
@@ -38,7 +38,7 @@ def test_a_new_instance_told_the_same_asks_the_same(name):
 
 
 @pytest.mark.parametrize("name", [name for name in MODELLED if name != "rembo"])
-def test_models_beat_the_random_start_and_random_search(name):
+def test_models_beat_the_random_start_and_random_search(name: str) -> None:
     """10 told points, then 25 asks: far below the best told, and below random search with as many asks.
 
     Not REMBO: this function has no low-dimensional subspace to find.
@@ -56,14 +56,14 @@ def test_models_beat_the_random_start_and_random_search(name):
 
 
 @pytest.mark.parametrize("name", ["random", "sobol"])
-def test_searches_beat_the_start_by_luck_alone(name):
+def test_searches_beat_the_start_by_luck_alone(name: str) -> None:
     method = BASELINES[name](CUBE, seed=1)
     start = run(method, quadratic, 10)
     assert min(value for _, value in run(method, quadratic, 100)) < min(value for _, value in start)
 
 
 @every_baseline
-def test_directions_mirror_each_other(name):
+def test_directions_mirror_each_other(name: str) -> None:
     one, two = (
         BASELINES[name](CUBE, seed=2, n_initial=4),
         BASELINES[name](CUBE, seed=2, n_initial=4, direction="maximize"),
@@ -80,7 +80,7 @@ def test_directions_mirror_each_other(name):
 @every_baseline
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(space=spaces, seed=st.integers(0, 2**32), data=st.data())
-def test_every_ask_is_a_point_of_the_space(name, space, seed, data):
+def test_every_ask_is_a_point_of_the_space(name: str, space: Space, seed: int, data: st.DataObject) -> None:
     """Any mixture of parameters, any values told (huge, equal, failed): what is asked can be told."""
     method = BASELINES[name](space, seed=seed, n_initial=3)
     values = st.none() | st.floats() | st.sampled_from([1e300, -1e300, 0.0, 1.0])
@@ -97,7 +97,7 @@ def test_every_ask_is_a_point_of_the_space(name, space, seed, data):
 
 
 @every_baseline
-def test_failures_are_kept_and_not_modelled(name):
+def test_failures_are_kept_and_not_modelled(name: str) -> None:
     method = BASELINES[name](CUBE, seed=1, n_initial=4)
     for k in range(9):
         params = method.ask()
@@ -113,7 +113,7 @@ def test_failures_are_kept_and_not_modelled(name):
 
 
 @pytest.mark.parametrize("name", [name for name in BASELINES if name != "rembo"])
-def test_no_point_twice_until_a_finite_space_is_exhausted(name):
+def test_no_point_twice_until_a_finite_space_is_exhausted(name: str) -> None:
     space = Space({"n": Int(0, 3), "c": Categorical(["u", "v", "w"])})
     method = BASELINES[name](space, seed=0, n_initial=3)
     seen = [tuple(params.values()) for params, _ in run(method, lambda p: p["n"] + (p["c"] == "u"), 12)]
@@ -122,14 +122,14 @@ def test_no_point_twice_until_a_finite_space_is_exhausted(name):
 
 
 @every_baseline
-def test_pending_points_are_not_asked_again(name):
+def test_pending_points_are_not_asked_again(name: str) -> None:
     method = BASELINES[name](CUBE, seed=0, n_initial=3)
     run(method, quadratic, 6)
     asked = [tuple(method.ask().values()) for _ in range(5)]
     assert len(set(asked)) == 5
 
 
-def test_points_told_count_towards_the_initial_design():
+def test_points_told_count_towards_the_initial_design() -> None:
     """After n_initial told points the next ask is the model's; one less, and it is a point of the Sobol sequence."""
     start = random_start(CUBE, quadratic, 10)
     design = [SobolSearch(CUBE, seed=7) for _ in range(2)]
@@ -141,7 +141,7 @@ def test_points_told_count_towards_the_initial_design():
         assert (method.ask() == sequence.ask()) == (told == 9)
 
 
-def test_sobol_search_is_evenly_spread():
+def test_sobol_search_is_evenly_spread() -> None:
     """Of 16 scrambled Sobol points one lies in each sixteenth of every axis."""
     method = SobolSearch(CUBE, seed=11)
     points = np.array([list(params.values()) for params, _ in run(method, quadratic, 16)])
@@ -149,11 +149,11 @@ def test_sobol_search_is_evenly_spread():
     assert (np.sort(cells, axis=0) == np.arange(16)[:, None]).all()
 
 
-def test_wrong_options_are_refused():
+def test_wrong_options_are_refused() -> None:
     with pytest.raises(OptionError, match="direction"):
         GPUCB(CUBE, direction="up")
     with pytest.raises(OptionError, match="Space"):
-        RandomSearch({"x": (0, 1)})
+        RandomSearch({"x": (0, 1)})  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="not both"):
         AddGPUCB(CUBE, groups=[["x0", "x1"], ["x2", "x3"]], group_size=2)
     with pytest.raises(ScopeError, match="disjoint"):
@@ -165,9 +165,9 @@ def test_wrong_options_are_refused():
     with pytest.raises(OptionError, match="beta"):
         GPUCB(CUBE, beta="theory")
     with pytest.raises(OptionError, match=r"GPUCB has no option 'group_size'; its options are kernel, beta, direction"):
-        GPUCB(CUBE, group_size=2)
+        GPUCB(CUBE, group_size=2)  # type: ignore[call-arg]
     with pytest.raises(OptionError, match=r"AddMES has no option 'betta'.* features, .* seed, .* group_size"):
-        AddMES(CUBE, betta=1.0)
+        AddMES(CUBE, betta=1.0)  # type: ignore[call-arg]
     with pytest.raises(OptionError, match="RandomSearch has no option 'kernel'; its options are direction, seed"):
         RandomSearch(CUBE, kernel="se")
     with pytest.raises(OptionError, match="embedding_dim"):

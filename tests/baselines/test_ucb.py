@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ from dechbo.space import Float, Space
 
 def matern(delta: np.ndarray, length: float) -> np.ndarray:
     s = np.sqrt(5) * np.abs(delta) / length
-    return (1 + s + s**2 / 3) * np.exp(-s)
+    return np.asarray((1 + s + s**2 / 3) * np.exp(-s))
 
 
 def dense_bound(method: GPUCB, points: np.ndarray) -> np.ndarray:
@@ -35,16 +37,16 @@ def dense_bound(method: GPUCB, points: np.ndarray) -> np.ndarray:
 
     def kernel(A: np.ndarray, B: np.ndarray) -> np.ndarray:
         k = [matern(A[:, None, i] - B[None, :, i], length) for i, length in enumerate(theta.lengthscales)]
-        return theta.variances[0] * np.prod(k, axis=0)
+        return np.asarray(theta.variances[0] * np.prod(k, axis=0))
 
     inverse = np.linalg.inv(kernel(X, X) + theta.noise * np.eye(len(X)))
     k = kernel(points, X)
     variance = theta.variances[0] - np.einsum("np,pq,nq->n", k, inverse, k)
     beta = 0.2 * method.space.dim * np.log(2 * (len(X) + 1))
-    return k @ inverse @ y + np.sqrt(beta * np.maximum(variance, 0))
+    return np.asarray(k @ inverse @ y + np.sqrt(beta * np.maximum(variance, 0)))
 
 
-def test_gp_ucb_asks_for_the_maximum_of_the_dense_bound():
+def test_gp_ucb_asks_for_the_maximum_of_the_dense_bound() -> None:
     method = GPUCB(CUBE, seed=1)
     run(method, quadratic, 17)
     rng = np.random.default_rng(0)
@@ -57,7 +59,7 @@ def test_gp_ucb_asks_for_the_maximum_of_the_dense_bound():
     assert answer > dense_bound(method, nearby).max() - 1e-6
 
 
-def test_add_gp_ucb_equals_the_core_with_singleton_factors():
+def test_add_gp_ucb_equals_the_core_with_singleton_factors() -> None:
     """Per-group maximisation on a grid = max-sum on the core's tables; the ask = that point climbed on."""
     method = AddGPUCB(CUBE, seed=1)
     run(method, quadratic, 23)
@@ -79,7 +81,7 @@ def test_add_gp_ucb_equals_the_core_with_singleton_factors():
     np.testing.assert_allclose(asked, point, atol=1e-3)
 
 
-def test_given_groups_are_maximised_together_and_weighed_by_their_size():
+def test_given_groups_are_maximised_together_and_weighed_by_their_size() -> None:
     groups = [["x2", "x0"], ["x1"], ["x3"]]
     method = AddGPUCB(CUBE, seed=1, groups=groups)
     run(method, quadratic, 21)
@@ -93,7 +95,7 @@ def test_given_groups_are_maximised_together_and_weighed_by_their_size():
 
 
 @pytest.mark.parametrize("kernel", ["matern52", "se"])
-def test_gradients_are_slopes(kernel):
+def test_gradients_are_slopes(kernel: str) -> None:
     graph = FactorGraph(4, ((2, 0, 1), (3,)))
     rng = np.random.default_rng(3)
     data = Observations(rng.random((12, 4)), rng.standard_normal(12))
@@ -110,7 +112,7 @@ def test_gradients_are_slopes(kernel):
     ).all()
 
 
-def test_a_full_gp_in_many_dimensions_still_sees_something():
+def test_a_full_gp_in_many_dimensions_still_sees_something() -> None:
     """Without longer lengthscales every correlation of 60 variables vanishes, and the model predicts its mean."""
     rng = np.random.default_rng(0)
     X, Z = rng.random((120, 60)), rng.random((200, 60))
@@ -121,7 +123,7 @@ def test_a_full_gp_in_many_dimensions_still_sees_something():
     assert np.corrcoef(mean, -((Z - 0.3) ** 2).sum(axis=1))[0, 1] > 0.5
 
 
-def test_random_partitions_are_partitions_of_the_asked_size():
+def test_random_partitions_are_partitions_of_the_asked_size() -> None:
     rng = np.random.default_rng(0)
     seen = set()
     for _ in range(200):
@@ -132,12 +134,12 @@ def test_random_partitions_are_partitions_of_the_asked_size():
     assert len(seen) > 60  # of 70
 
 
-def test_the_evidence_finds_the_pairs_of_a_pairwise_function():
+def test_the_evidence_finds_the_pairs_of_a_pairwise_function() -> None:
     """Of the 3 partitions of 4 variables into pairs, the true one; learned anew only every ``relearn_every`` tells."""
 
-    def product(params):
+    def product(params: Mapping[str, Any]) -> float:
         a, b, c, d = ((x + 1) / 3 - 0.5 for x in params.values())
-        return 40 * a * c + 40 * b * d
+        return float(40 * a * c + 40 * b * d)
 
     method = AddGPUCB(CUBE, seed=0, group_size=2, partitions=20, relearn_every=30)
     for params, value in random_start(CUBE, product, 60):
@@ -148,7 +150,7 @@ def test_the_evidence_finds_the_pairs_of_a_pairwise_function():
     assert method._learned is learned
 
 
-def test_mixed_spaces_are_maximised_over_all_their_values():
+def test_mixed_spaces_are_maximised_over_all_their_values() -> None:
     """No single change of a discrete value improves the bound at the point asked for."""
     method = GPUCB(MIXED, seed=2)
     run(method, mixed_value, 20)
@@ -162,9 +164,10 @@ def test_mixed_spaces_are_maximised_over_all_their_values():
         assert acquisition.values(changed).max() <= value + 1e-9
 
 
-def test_beta_may_be_a_number_or_a_function():
+def test_beta_may_be_a_number_or_a_function() -> None:
     for beta in (0.0, lambda t: 0.0):
         method = GPUCB(Space({"x": Float(0, 1)}), seed=0, beta=beta, n_initial=3)
         run(method, lambda p: (p["x"] - 0.4) ** 2, 8)
         assert method.beta_of(1) == 0.0
+        assert method.best is not None
         assert abs(method.best.params["x"] - 0.4) < 0.02  # pure exploitation of a parabola

@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -15,7 +16,7 @@ from dechbo.bench.progress import Progress, clock
 from dechbo.bench.records import BenchError, Run, RunRecord, load_records, read_unavailable
 from dechbo.errors import OptionError
 
-SETTINGS = {"seeds": 1, "workers": 1, "evaluations": 2, "initial": 2, "cpu_limit": None}
+SETTINGS: dict[str, Any] = {"seeds": 1, "workers": 1, "evaluations": 2, "initial": 2, "cpu_limit": None}
 
 
 def command(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -25,7 +26,7 @@ def command(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Co
     )
 
 
-def test_runs_are_made_once_and_then_found(tmp_path: Path):
+def test_runs_are_made_once_and_then_found(tmp_path: Path) -> None:
     arguments = ("--methods", "random,sobol", "--seeds", "2", "--evaluations", "4", "--initial", "3")
     first = command("run", "smoke", *arguments, "--results", str(tmp_path))
     assert first.returncode == 0, first.stderr
@@ -44,7 +45,7 @@ def test_runs_are_made_once_and_then_found(tmp_path: Path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/*/*.gz")} == before
 
 
-def test_an_unknown_method_or_problem_is_one_clear_line(tmp_path: Path):
+def test_an_unknown_method_or_problem_is_one_clear_line(tmp_path: Path) -> None:
     done = command("run", "smoke", "--methods", "turbo", "--results", str(tmp_path))
     assert done.returncode == 2
     assert "turbo-1" in done.stderr
@@ -53,7 +54,7 @@ def test_an_unknown_method_or_problem_is_one_clear_line(tmp_path: Path):
         experiment.available_problems("griewank")
 
 
-def test_the_table_can_be_shown_from_records_alone(tmp_path: Path):
+def test_the_table_can_be_shown_from_records_alone(tmp_path: Path) -> None:
     out = tmp_path / "table1.md"
     done = command("table1", "--show", "--results", str(tmp_path), "--out", str(out))
     assert done.returncode == 0, done.stderr
@@ -61,7 +62,7 @@ def test_the_table_can_be_shown_from_records_alone(tmp_path: Path):
     assert "1.4295" in out.read_text(encoding="utf-8")
 
 
-def test_suites_and_lists_of_problems():
+def test_suites_and_lists_of_problems() -> None:
     assert experiment.available_problems("table1") == ("hartmann-6", "shekel-4", "michalewicz-10")
     assert experiment.available_problems("smoke, Hartmann-6") == (
         *(n.lower() for n in problems.SUITES["smoke"]),
@@ -69,7 +70,7 @@ def test_suites_and_lists_of_problems():
     )
 
 
-def test_a_problem_that_cannot_be_had_is_said_so(monkeypatch: pytest.MonkeyPatch):
+def test_a_problem_that_cannot_be_had_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def unavailable(name: str, seed: int) -> None:
         raise problems.ProblemUnavailable('pip install "dechbo[bench]"')
 
@@ -82,7 +83,7 @@ def test_a_problem_that_cannot_be_had_is_said_so(monkeypatch: pytest.MonkeyPatch
     assert "left out nk-8" in page.getvalue()
 
 
-def test_unavailable_peers_are_noted_and_the_others_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_unavailable_peers_are_noted_and_the_others_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DECHBO_PEERS", str(tmp_path / "nowhere"))
     page = io.StringIO()
     settings = {**SETTINGS, "results": tmp_path, "console": Console(file=page, width=200)}
@@ -94,7 +95,7 @@ def test_unavailable_peers_are_noted_and_the_others_run_on(tmp_path: Path, monke
         experiment.run(["nk-8"], ["smac"], **settings)
 
 
-def test_what_is_to_be_made_again(tmp_path: Path):
+def test_what_is_to_be_made_again(tmp_path: Path) -> None:
     run = Run("nk-8", "random", 0, 2, 2)
     assert experiment._is_missing(run, tmp_path, retry=False)
     RunRecord.from_steps(run, [], "crashed: x", optimum=0.0, dim=8).write(tmp_path)
@@ -102,7 +103,7 @@ def test_what_is_to_be_made_again(tmp_path: Path):
     assert experiment._is_missing(run, tmp_path, retry=True)
 
 
-def test_progress_counts_and_estimates():
+def test_progress_counts_and_estimates() -> None:
     runs = [Run("nk-8", "random", seed, 2, 3) for seed in range(3)]
     page = io.StringIO()
     with Progress(Console(file=page, width=200, force_terminal=True), runs, workers=1) as progress:
@@ -123,5 +124,5 @@ def test_progress_counts_and_estimates():
 @pytest.mark.parametrize(
     ("seconds", "text"), [(4.12, "4.1 s"), (200, "3 min 20 s"), (3725, "1 h 02 min"), (float("nan"), "?")]
 )
-def test_times_are_readable(seconds: float, text: str):
+def test_times_are_readable(seconds: float, text: str) -> None:
     assert clock(seconds) == text
