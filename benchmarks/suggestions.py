@@ -24,7 +24,20 @@ from typing import Any
 
 import numpy as np
 
-from dechbo import Categorical, Exact, FactorGraph, Float, Int, MaxSum, Optimizer, Space, minimize
+from dechbo import (
+    Categorical,
+    Exact,
+    FactorGraph,
+    Float,
+    Int,
+    MaxSum,
+    ModelOptions,
+    Optimizer,
+    SearchOptions,
+    Space,
+    TheoryOptions,
+    minimize,
+)
 from dechbo.baselines import GPUCB, REMBO, AddGPUCB, AddMES, RandomSearch, SobolSearch
 
 FILE = Path(__file__).parent / "results" / "suggestions.json"
@@ -155,14 +168,18 @@ CASES: dict[str, Callable[[], list[Params]]] = {
     "float maximize": lambda: run(Optimizer(floats(3), direction="maximize", seed=4), 22),
     "float noisy": lambda: run(Optimizer(floats(3), noise=0.01, seed=4), 24),
     "float noise-free": lambda: run(Optimizer(floats(3), noise=0, seed=4), 24),
-    "float squared exponential": lambda: run(Optimizer(floats(4), kernel="se", seed=4), 22),
-    "float joint": lambda: run(Optimizer(floats(4), choose="joint", seed=5), 22),
-    "float plain kernels": lambda: run(Optimizer(floats(4), centred=False, seed=5), 22),
-    "float small factors": lambda: run(Optimizer(floats(5), coupled=False, max_factor_size=2, seed=5), 22),
-    "float stays": lambda: run(Optimizer(floats(2), look_elsewhere=False, seed=1), 35),
-    "float theory": lambda: run(Optimizer(floats(3), beta="theory", seed=6), 18),
-    "float theory-factor": lambda: run(Optimizer(floats(3), beta="theory-factor", delta=0.2, seed=6), 18),
-    "float beta": lambda: run(Optimizer(floats(3), beta=0.5, seed=6), 20),
+    "float squared exponential": lambda: run(Optimizer(floats(4), model=ModelOptions(kernel="se"), seed=4), 22),
+    "float joint": lambda: run(Optimizer(floats(4), search=SearchOptions(score="joint"), seed=5), 22),
+    "float plain kernels": lambda: run(Optimizer(floats(4), model=ModelOptions(centred=False), seed=5), 22),
+    "float small factors": lambda: run(
+        Optimizer(floats(5), model=ModelOptions(full_factor=False), max_factor_size=2, seed=5), 22
+    ),
+    "float stays": lambda: run(Optimizer(floats(2), search=SearchOptions(restarts=False), seed=1), 35),
+    "float theory": lambda: run(Optimizer(floats(3), theory=TheoryOptions(beta="theory"), seed=6), 18),
+    "float theory-factor": lambda: run(
+        Optimizer(floats(3), theory=TheoryOptions(beta="theory-factor", delta=0.2), seed=6), 18
+    ),
+    "float beta": lambda: run(Optimizer(floats(3), theory=TheoryOptions(beta=0.5), seed=6), 20),
     "float exact": lambda: run(Optimizer(floats(4), graph="random", maximizer=Exact(), seed=7), 18),
     "float max-sum": lambda: run(Optimizer(floats(4), maximizer=MaxSum(rounds=10, damping=0.3), seed=7), 18),
     "float twelve": lambda: run(Optimizer(floats(12), seed=8), 24),

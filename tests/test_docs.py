@@ -21,7 +21,7 @@ def python_blocks(name: str) -> str:
     return "\n".join(re.findall(r"```python\n(.*?)```", text, re.S))
 
 
-def test_the_readme_code_runs(tmp_path, monkeypatch):
+def test_the_readme_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     def train(lr, layers, act, drop):
@@ -34,7 +34,7 @@ def test_the_readme_code_runs(tmp_path, monkeypatch):
     assert (tmp_path / "run.json").exists()
 
 
-def test_the_guide_code_runs():
+def test_the_guide_code_runs() -> None:
     from dechbo import Categorical, FactorGraph, Float, Int, Space
 
     numbers = {"lr": Float(1e-5, 1, log=True), "layers": Int(1, 8), "drop": Float(0, 1)}
@@ -44,7 +44,7 @@ def test_the_guide_code_runs():
     exec(blocks, {"FactorGraph": FactorGraph, "space": Space(parameters)})
 
 
-def test_links_between_documents_lead_somewhere():
+def test_links_between_documents_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
@@ -52,7 +52,7 @@ def test_links_between_documents_lead_somewhere():
 
 @pytest.mark.system
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_the_examples_run(example):
+def test_the_examples_run(example) -> None:
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) >= 4

@@ -43,7 +43,7 @@ def in_terminal(command: str, folder: Path, environment: dict[str, str]) -> tupl
 
 
 @pytest.mark.system
-def test_the_main_job_runs_on_a_fresh_clone(tmp_path):
+def test_the_main_job_runs_on_a_fresh_clone(tmp_path: Path) -> None:
     clone, venv = tmp_path / "dechbo", tmp_path / "venv"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.interactions import sobol_shares
+from dechbo.models.options import ModelOptions
 from dechbo.structure.learner import Effort
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Int(0, 9), "d": Categorical(["p", "q", "r"])})
@@ -26,15 +28,15 @@ def objective(params: dict) -> float:
 
 
 def asked(evaluations: int, **options) -> Optimizer:
-    optimizer = Optimizer(SPACE, graph="learned", seed=0, effort=QUICK, **options)
+    optimizer = Optimizer(SPACE, graph="learned", seed=0, **{"model": ModelOptions(effort=QUICK), **options})
     for _ in range(evaluations):
         params = optimizer.ask()
         optimizer.tell(params, objective(params))
     return optimizer
 
 
-def test_it_finds_what_acts_together_and_the_optimum():
-    optimizer = Optimizer(SPACE, graph="learned", seed=0, effort=QUICK)
+def test_it_finds_what_acts_together_and_the_optimum() -> None:
+    optimizer = Optimizer(SPACE, graph="learned", seed=0, model=ModelOptions(effort=QUICK))
     rng = np.random.default_rng(0)
     for u in rng.random((40, 4)):
         params = SPACE.decode(SPACE.from_uniform(u))
@@ -55,15 +57,15 @@ def test_it_finds_what_acts_together_and_the_optimum():
     assert optimizer.best.value < -0.95
 
 
-def test_an_additive_function_shows_no_interaction():
-    optimizer = Optimizer(SPACE, graph="learned", seed=0, effort=QUICK)
+def test_an_additive_function_shows_no_interaction() -> None:
+    optimizer = Optimizer(SPACE, graph="learned", seed=0, model=ModelOptions(effort=QUICK))
     for u in np.random.default_rng(1).random((40, 4)):
         params = SPACE.decode(SPACE.from_uniform(u))
         optimizer.tell(params, math.sin(3 * params["a"]) + params["b"] ** 2 + 0.1 * params["c"] + len(params["d"]))
     assert optimizer.pair_probabilities().max() < 0.5
 
 
-def test_a_run_with_a_learned_graph_resumes_with_the_same_suggestions(tmp_path):
+def test_a_run_with_a_learned_graph_resumes_with_the_same_suggestions(tmp_path: Path) -> None:
     whole, parts = asked(23), asked(14)
     parts.save(tmp_path / "run.json")
     parts = Optimizer.load(tmp_path / "run.json")
@@ -75,8 +77,8 @@ def test_a_run_with_a_learned_graph_resumes_with_the_same_suggestions(tmp_path):
     assert json.loads((tmp_path / "run.json").read_text())["options"]["graph"] == "learned"
 
 
-def test_the_certificate_and_the_union_graph_are_reported():
-    optimizer = asked(12, graph_samples=2, max_factor_size=2, coupled=False)
+def test_the_certificate_and_the_union_graph_are_reported() -> None:
+    optimizer = asked(12, max_factor_size=2, model=ModelOptions(effort=QUICK, graph_samples=2, full_factor=False))
     info = optimizer.info
     assert info.graph.max_factor_size <= 2
     assert set(FactorGraph.singletons(4).scopes) <= set(info.graph.scopes)
@@ -84,7 +86,7 @@ def test_the_certificate_and_the_union_graph_are_reported():
     assert info.polished_value >= info.value
 
 
-def test_shares_are_those_of_the_posterior_mean():
+def test_shares_are_those_of_the_posterior_mean() -> None:
     """Oracle: Monte Carlo variances of the factors' posterior means over the domain."""
     rng = np.random.default_rng(0)
     graph = FactorGraph(3, ((0,), (1,), (2,), (0, 1)))
@@ -101,7 +103,7 @@ def test_shares_are_those_of_the_posterior_mean():
     np.testing.assert_allclose(shares, variances / variances.sum(), atol=0.01)
 
 
-def test_other_graphs_have_no_interactions_to_tell():
+def test_other_graphs_have_no_interactions_to_tell() -> None:
     optimizer = Optimizer(SPACE, seed=0, graph="random")
     optimizer.tell({"a": 0.1, "b": 0.1, "c": 1, "d": "p"}, 1.0)
     for question in (optimizer.interactions, optimizer.pair_probabilities):
@@ -109,8 +111,8 @@ def test_other_graphs_have_no_interactions_to_tell():
             question()
 
 
-def test_whether_the_chains_have_mixed_can_be_asked():
-    optimizer = Optimizer(SPACE, seed=0, effort=QUICK)
+def test_whether_the_chains_have_mixed_can_be_asked() -> None:
+    optimizer = Optimizer(SPACE, seed=0, model=ModelOptions(effort=QUICK))
     for u in np.random.default_rng(1).random((15, 4)):
         params = SPACE.decode(SPACE.from_uniform(u))
         optimizer.tell(params, objective(params))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ def table(rows: int = 50) -> tuple[list[dict], list[float]]:
     return X, [4 * (x["a"] - 0.5) * (x["b"] - 0.5) + 0.2 * x["n"] + (x["kind"] == "p") for x in X]
 
 
-def test_rows_and_dicts_give_the_same_answer():
+def test_rows_and_dicts_give_the_same_answer() -> None:
     X, y = table()
     found = dechbo.interactions.from_table(X, y, SPACE, effort=QUICK)
     assert found[0].scope == ("a", "b")
@@ -31,7 +33,7 @@ def test_rows_and_dicts_give_the_same_answer():
     assert dechbo.interactions.from_table([list(x.values()) for x in X], np.array(y), SPACE, effort=QUICK) == found
 
 
-def test_from_csv_reads_the_space_off_the_columns(tmp_path):
+def test_from_csv_reads_the_space_off_the_columns(tmp_path: Path) -> None:
     X, y = table()
     y[3] = None
     path = tmp_path / "results.csv"
@@ -56,14 +58,14 @@ def test_from_csv_reads_the_space_off_the_columns(tmp_path):
         ("a,b,y\n1,2,3\n2,3,1\n", {"space": SPACE}, "no columns"),
     ],
 )
-def test_bad_files_are_refused(tmp_path, text, options, message):
+def test_bad_files_are_refused(tmp_path: Path, text, options: dict[str, Any], message: str) -> None:
     path = tmp_path / "table.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
         dechbo.interactions.from_csv(path, **options)
 
 
-def test_bad_tables_are_refused():
+def test_bad_tables_are_refused() -> None:
     X, y = table(5)
     with pytest.raises(DataError, match="one result"):
         dechbo.interactions.from_table(X, y[:-1], SPACE)
@@ -75,7 +77,7 @@ def test_bad_tables_are_refused():
         dechbo.interactions.from_table(X, [math.nan] * 5, SPACE)
 
 
-def test_a_number_that_is_missing_is_not_a_category(tmp_path):
+def test_a_number_that_is_missing_is_not_a_category(tmp_path: Path) -> None:
     path = tmp_path / "gaps.csv"
     path.write_text("a,b,y\n1,2.5,3\n2,,4\n3,1.5,5\n")
     with pytest.raises(DataError, match=r"column 'b' has numbers, but nothing in rows \[2\]"):

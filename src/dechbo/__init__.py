@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from dechbo.errors import DechboError
     from dechbo.graph import FactorGraph
     from dechbo.maxsum import Exact, MaxSum
+    from dechbo.models.options import ModelOptions
     from dechbo.optimizer import Optimizer
+    from dechbo.search.options import SearchOptions
     from dechbo.space import Categorical, Float, Int, Linear, Space
     from dechbo.studies.storage import make_storage
     from dechbo.tables import FactorTables
+    from dechbo.theory import TheoryOptions
 
 __version__ = "0.2.0"
 
@@ -29,8 +32,11 @@ _HOMES = {
     "Int": "space",
     "Linear": "space",
     "MaxSum": "maxsum",
+    "ModelOptions": "models.options",
     "Optimizer": "optimizer",
+    "SearchOptions": "search.options",
     "Space": "space",
+    "TheoryOptions": "theory",
     "make_storage": "studies.storage",
     "minimize": "_minimize",
 }
@@ -45,8 +51,11 @@ __all__ = [
     "Int",
     "Linear",
     "MaxSum",
+    "ModelOptions",
     "Optimizer",
+    "SearchOptions",
     "Space",
+    "TheoryOptions",
     "__version__",
     "interactions",
     "make_storage",

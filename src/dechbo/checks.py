@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
 from dechbo.errors import OptionError
+
+T = TypeVar("T")
 
 
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
@@ -33,3 +37,12 @@ def probability(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 < value < 1:
         raise OptionError(f"{name} is a probability between 0 and 1, got {value!r}")
     return float(value)
+
+
+def instance(name: str, value: T | None, kind: type[T]) -> T:
+    """An instance of ``kind``; the default one for None."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise OptionError(f"{name} is a {kind.__name__}(…), got {value!r:.80}")
+    return value

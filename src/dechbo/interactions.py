@@ -21,7 +21,9 @@ from dechbo.errors import DataError, NoObservations, OptionError, ParameterError
 from dechbo.gp import AdditiveGP, Ensemble
 from dechbo.gp.centring import NODES, WEIGHTS
 from dechbo.graph import Scope
-from dechbo.models.model import Model, Recipe
+from dechbo.models.builder import ModelBuilder
+from dechbo.models.model import Model
+from dechbo.models.options import ModelOptions
 from dechbo.space import Categorical, Float, Int, Parameter, Space
 from dechbo.structure.learner import Effort
 from dechbo.threads import one_blas_thread
@@ -54,13 +56,13 @@ def interactions_of(model: Model, names: Sequence[str]) -> list[Interaction]:
     shares: dict[Scope, float] = {}
     for weight, member in zip(model.gp.weights, model.gp.members, strict=True):
         if member.domains is None and len(member.graph.scopes) > 1:
-            raise OptionError("shares of variance need centred kernels: Optimizer(space, centred=True)")
+            raise OptionError("shares of variance need centred kernels: ModelOptions(centred=True)")
         parts = {member.graph.scopes[0]: 1.0} if member.domains is None else sobol_shares(member, model.data)
         for scope, share in parts.items():
             shares[scope] = shares.get(scope, 0.0) + weight * share
-    probabilities = {scope: (1 - model.coupled) * p for scope, p in model.learned.scope_probabilities.items()}
-    if model.coupled > 0:
-        probabilities[tuple(range(len(names)))] = model.coupled
+    probabilities = {scope: (1 - model.full_weight) * p for scope, p in model.learned.scope_probabilities.items()}
+    if model.full_weight > 0:
+        probabilities[tuple(range(len(names)))] = model.full_weight
     found = [
         Interaction(tuple(names[i] for i in scope), probability, shares.get(scope, 0.0))
         for scope, probability in probabilities.items()
@@ -119,8 +121,9 @@ def from_table(
     if all(evaluation.failed for evaluation in evaluations):
         raise NoObservations("no row has a result that is a number: at least one is needed")
     points = [space.encode(evaluation.params) for evaluation in evaluations]
-    recipe = Recipe(space, "learned", seed, -1.0, "matern52", None, max_factor_size=max_factor_size, effort=effort)
-    return interactions_of(recipe.advance(None, 0, evaluations, points), space.names)
+    options = ModelOptions(effort=effort)
+    builder = ModelBuilder(space, "learned", seed, -1.0, max_factor_size=max_factor_size, options=options)
+    return interactions_of(builder.advance(None, 0, evaluations, points), space.names)
 
 
 def from_csv(

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from dechbo.acquisition.beta import GUARANTEED, Beta, beta_schedule
+from dechbo.checks import probability
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Ensemble, Surrogate
@@ -83,6 +85,36 @@ def variance_ratio(gp: AdditiveGP, X: Array) -> float:
         uncertain = among > 1e-12 * variance
         worst = min(worst, float((np.maximum(alone, 0.0)[uncertain] / among[uncertain]).min(initial=1.0)))
     return worst
+
+
+@dataclass(frozen=True, kw_only=True)
+class TheoryOptions:
+    """The weight of uncertainty in phi_I = mu_I + sqrt(beta) sigma_I.
+
+    Parameters
+    ----------
+    beta
+        "practical", "theory", "theory-factor" (see ``dechbo.acquisition.beta``), a number, or a callable of t.
+        The two schedules of the theory guarantee no regret for the maximiser of the factors' bounds and for no other
+        point. So they switch off ``ModelOptions.full_factor``, ``SearchOptions.restarts`` and
+        ``SearchOptions(score="joint")``; ``Optimizer.info.switched_off`` names what they switched off.
+    delta
+        The probability with which the guarantee may fail.
+    """
+
+    beta: Beta = "practical"
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        beta_schedule(self.beta)
+        if not isinstance(self.beta, str) and not callable(self.beta):
+            object.__setattr__(self, "beta", float(self.beta))
+        object.__setattr__(self, "delta", probability("delta", self.delta))
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether the schedule comes with a regret bound."""
+        return self.beta in GUARANTEED
 
 
 @dataclass(frozen=True)

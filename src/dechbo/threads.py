@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import cache, wraps
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import ParamSpec, TypeVar
 
 import scipy.linalg  # noqa: F401  (its BLAS has to be loaded before it can be limited)
@@ -22,12 +23,12 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@contextmanager
+def _limited() -> Iterator[None]:
+    with _TURN, _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
 def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
     """Run ``function`` with one BLAS thread, one caller at a time, and restore what was set before."""
-
-    @wraps(function)
-    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _TURN, _controller().limit(limits=1, user_api="blas"):
-            return function(*args, **kwargs)
-
-    return limited
+    return _limited()(function)

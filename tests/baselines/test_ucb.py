@@ -18,7 +18,7 @@ from dechbo.baselines.refit import map_fit
 from dechbo.data.observations import Observations
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import MaxSum
-from dechbo.search.polish import ascend
+from dechbo.search.polish import polish
 from dechbo.space import Float, Space
 
 
@@ -75,7 +75,7 @@ def test_add_gp_ucb_equals_the_core_with_singleton_factors() -> None:
     assert maximum.value == pytest.approx(sum(v.max() for v in values), rel=1e-9)
     start = np.array([grid[i][k] for i, k in enumerate(maximum.choice)])
     whole = Acquisition(posterior, beta)
-    climbed, point = ascend(whole, start, np.arange(4), 50)
+    climbed, point = polish(whole, start, np.arange(4), 50)
     asked = CUBE.encode(method.ask())
     assert whole.values(asked[None])[0] >= climbed - 1e-7
     np.testing.assert_allclose(asked, point, atol=1e-3)

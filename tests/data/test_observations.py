@@ -23,7 +23,7 @@ def magnitudes(draw):
 
 @settings(max_examples=200, deadline=None)
 @given(magnitudes())
-def test_standardised_values_come_back(y):
+def test_standardised_values_come_back(y) -> None:
     scaling = Standardisation.of(y)
     z = scaling.standard(y)
     assert np.isfinite(z).all()
@@ -34,7 +34,7 @@ def test_standardised_values_come_back(y):
 
 @settings(max_examples=200, deadline=None)
 @given(magnitudes())
-def test_standardised_values_have_mean_0_and_deviation_1(y):
+def test_standardised_values_have_mean_0_and_deviation_1(y) -> None:
     z = Standardisation.of(y).standard(y)
     top = np.abs(y).max()
     spread = (y / top).std()
@@ -47,20 +47,20 @@ def test_standardised_values_have_mean_0_and_deviation_1(y):
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 1e300, -1e300, 1e-300, 0.1 + 0.2])
 @pytest.mark.parametrize("n", [1, 2, 7, 30])
-def test_a_constant_stays_finite_and_comes_back_exactly(level, n):
+def test_a_constant_stays_finite_and_comes_back_exactly(level, n: int) -> None:
     data = Observations(np.zeros((n, 1)), np.full(n, level))
     standard, scaling = data.standardised()
     assert np.abs(standard.y).max() <= 4 * EPS
     assert [scaling.original(float(z)) for z in standard.y] == pytest.approx([level] * n, rel=4 * EPS, abs=0)
 
 
-def test_rounding_of_a_constant_is_not_blown_up():
+def test_rounding_of_a_constant_is_not_blown_up() -> None:
     y = np.array([0.3, 0.1 + 0.2, 0.3, 0.3])
     assert y.std() > 0
     assert np.abs(Standardisation.of(y).standard(y)).max() <= 4 * EPS
 
 
-def test_extremes_of_both_signs():
+def test_extremes_of_both_signs() -> None:
     y = np.array([1e300, -1e300, 0.5e300])
     scaling = Standardisation.of(y)
     z = scaling.standard(y)
@@ -68,14 +68,14 @@ def test_extremes_of_both_signs():
     assert [scaling.original(value) for value in z] == pytest.approx(y, rel=8 * EPS)
 
 
-def test_standardising_changes_no_order_and_no_affine_image():
+def test_standardising_changes_no_order_and_no_affine_image() -> None:
     y = np.random.default_rng(0).normal(size=20)
     z = Standardisation.of(y).standard(y)
     assert (np.argsort(z) == np.argsort(y)).all()
     np.testing.assert_allclose(Standardisation.of(3 * y - 40).standard(3 * y - 40), z, atol=1e-12)
 
 
-def test_noise_is_scaled_with_the_variance():
+def test_noise_is_scaled_with_the_variance() -> None:
     X, y, noise = np.zeros((3, 2)), np.array([1.0, 5.0, 9.0]), np.array([0.0, 1.0, 4.0])
     standard, scaling = Observations(X, y, noise).standardised()
     np.testing.assert_allclose(standard.noise, noise / np.var(y))
@@ -83,14 +83,14 @@ def test_noise_is_scaled_with_the_variance():
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
-def test_noise_stays_finite_where_its_square_scale_is_not(scale):
+def test_noise_stays_finite_where_its_square_scale_is_not(scale) -> None:
     standard, _ = Observations([[0.0], [1.0]], [scale, 2 * scale], [1.0, 0.0]).standardised()
     assert np.isfinite(standard.noise).all()
     assert standard.noise[1] == 0
     assert (standard.noise[0] > 1e6) == (scale < 1)
 
 
-def test_append_gives_a_new_object():
+def test_append_gives_a_new_object() -> None:
     first = Observations([[0.1, 0.2]], [1.0])
     second = first.append([0.3, 0.4], 2.0, 0.5)
     assert len(first) == 1
@@ -101,14 +101,14 @@ def test_append_gives_a_new_object():
     np.testing.assert_array_equal(second.noise, [0.0, 0.5])
 
 
-def test_from_nothing():
+def test_from_nothing() -> None:
     empty = Observations(np.empty((0, 2)), [])
     assert len(empty) == 0
     assert len(empty.append([1, 2], 3.0)) == 1
     assert empty.standardised()[1] == Standardisation(0.0, 1.0)
 
 
-def test_arrays_are_copied_and_frozen():
+def test_arrays_are_copied_and_frozen() -> None:
     X, y = np.zeros((2, 1)), np.zeros(2)
     data = Observations(X, y)
     X[0], y[0] = 7, 7
@@ -133,12 +133,12 @@ def test_arrays_are_copied_and_frozen():
         ([[0.1]], [1.0], [-1e-9]),
     ],
 )
-def test_bad_observations_are_refused(X, y, noise):
+def test_bad_observations_are_refused(X, y, noise) -> None:
     with pytest.raises(DataError):
         Observations(X, y, noise)
 
 
 @pytest.mark.parametrize(("point", "value"), [([0.1], 1.0), ([0.1, 0.2, 0.3], 1.0), ([0.1, 0.2], np.nan)])
-def test_bad_appended_points_are_refused(point, value):
+def test_bad_appended_points_are_refused(point, value) -> None:
     with pytest.raises(DataError):
         Observations([[0.1, 0.2]], [1.0]).append(point, value)

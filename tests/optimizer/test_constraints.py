@@ -15,12 +15,18 @@ from scipy.optimize import LinearConstraint, minimize
 
 from dechbo import Categorical, Exact, FactorGraph, FactorTables, Float, Int, MaxSum, Optimizer, Space
 from dechbo.errors import ParameterError, SpaceExhausted
+from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity, base_candidates
+from dechbo.search.options import SearchOptions
 from dechbo.search.polish import ascend
 from dechbo.space import Region
 from dechbo.structure.learner import Effort
 
-QUICK: dict[str, Any] = {"effort": Effort(steps=10), "granularity": Granularity(work=1e7), "n_initial": 5}
+QUICK: dict[str, Any] = {
+    "model": ModelOptions(effort=Effort(steps=10)),
+    "search": SearchOptions(granularity=Granularity(work=1e7)),
+    "n_initial": 5,
+}
 
 
 def mixed() -> Space:
@@ -53,7 +59,7 @@ def value(p: dict[str, Any]) -> float:
     [
         {},
         {"graph": FactorGraph.singletons(8), "maximizer": Exact(), "noise": 0.01},
-        {"choose": "joint"},
+        {"search": SearchOptions(score="joint")},
         {"graph": "random"},
     ],
     ids=["learned", "singletons, exact, noisy", "joint", "random"],
@@ -98,10 +104,10 @@ def test_random_constraints_hold_for_every_suggestion(seed: int) -> None:
         optimizer.tell(params, float(target @ point + (point[0] - point[1]) ** 2))
 
 
-@pytest.mark.parametrize("more", [{}, {"choose": "joint"}], ids=["factors", "joint"])
+@pytest.mark.parametrize("more", [{}, {"search": SearchOptions(score="joint")}], ids=["factors", "joint"])
 def test_an_optimum_on_the_edge_is_found(more: dict[str, Any]) -> None:
     space = Space({"x": Float(0, 1), "y": Float(0, 1)}, ["x + y <= 1"])
-    optimizer = Optimizer(space, seed=0, effort=Effort(steps=10), **more)
+    optimizer = Optimizer(space, seed=0, model=ModelOptions(effort=Effort(steps=10)), **more)
     for _ in range(22):
         params = optimizer.ask()
         optimizer.tell(params, (params["x"] - 1) ** 2 + (params["y"] - 1) ** 2)
@@ -204,7 +210,12 @@ def test_a_thin_region_has_an_initial_design() -> None:
 
 def test_the_certificate_speaks_of_allowed_cells() -> None:
     space = Space({"x": Float(0, 1), "y": Float(0, 1)}, ["x + y <= 1"])
-    optimizer = Optimizer(space, graph=FactorGraph.singletons(2), seed=0, look_elsewhere=False, **QUICK)
+    optimizer = Optimizer(
+        space,
+        graph=FactorGraph.singletons(2),
+        seed=0,
+        **{**QUICK, "search": SearchOptions(restarts=False, granularity=Granularity(work=1e7))},
+    )
     for _ in range(6):
         params = optimizer.ask()
         optimizer.tell(params, -params["x"] - params["y"])

@@ -108,6 +108,6 @@ def test_there_is_a_point_for_every_evaluation_at_any_moment() -> None:
             super().append(evaluation)
             assert len(points) >= len(self)
 
-    history.told = Watched()
+    history.evaluations = Watched()
     history.tell(Evaluation.of({"x": 0.5, "y": 0.1, "n": 2, "c": "a"}, None))
     assert len(history.failures) == 1

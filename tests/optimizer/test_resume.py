@@ -14,7 +14,9 @@ import pytest
 
 from dechbo import Exact, FactorGraph, Float, Int, MaxSum, Optimizer, Space
 from dechbo.errors import OptionError, StudyFileError
+from dechbo.models.options import ModelOptions
 from dechbo.search.engine import LocalEngine
+from dechbo.theory import TheoryOptions
 
 SPACE = Space({"a": Float(0, 1), "b": Float(1e-3, 10, log=True), "c": Int(0, 40), "d": Float(-1, 1)})
 EVALUATIONS = 27  # past two cold rebuilds, and into a stretch of warm asks
@@ -55,7 +57,7 @@ def child(path: Path, first: int, steps: int) -> list[list[dict]]:
     return json.loads(done.stdout)
 
 
-def test_a_run_resumed_in_other_processes_makes_the_very_same_suggestions(tmp_path):
+def test_a_run_resumed_in_other_processes_makes_the_very_same_suggestions(tmp_path: Path) -> None:
     whole = child(tmp_path / "whole.json", 0, EVALUATIONS)
     parts = []
     for first, steps in ((0, 17), (17, 10)):
@@ -64,7 +66,7 @@ def test_a_run_resumed_in_other_processes_makes_the_very_same_suggestions(tmp_pa
     assert json.loads((tmp_path / "parts.json").read_text()) == json.loads((tmp_path / "whole.json").read_text())
 
 
-def test_a_run_saved_and_loaded_at_every_step_goes_on_the_same(tmp_path):
+def test_a_run_saved_and_loaded_at_every_step_goes_on_the_same(tmp_path: Path) -> None:
     whole = Optimizer(SPACE, seed=5)
     straight = [step(whole, k) for k in range(EVALUATIONS)]
     optimizer = Optimizer(SPACE, seed=5)
@@ -76,16 +78,15 @@ def test_a_run_saved_and_loaded_at_every_step_goes_on_the_same(tmp_path):
     assert optimizer.predict(whole.best.params) == whole.predict(whole.best.params)
 
 
-def test_everything_survives_the_file(tmp_path):
+def test_everything_survives_the_file(tmp_path: Path) -> None:
     graph = FactorGraph(4, ((0, 1), (2, 3), (1,)))
     optimizer = Optimizer(
         SPACE,
         graph=graph,
         seed=9,
         direction="maximize",
-        kernel="se",
-        beta=2.0,
-        delta=0.2,
+        model=ModelOptions(kernel="se"),
+        theory=TheoryOptions(beta=2.0, delta=0.2),
         noise=0.01,
         n_initial=5,
         maximizer=Exact(max_cells=2**20),
@@ -94,7 +95,7 @@ def test_everything_survives_the_file(tmp_path):
     optimizer.tell({"a": 0.1, "b": 0.30000000000000004, "c": 3, "d": 0.3}, 1.5, noise=0.2, constraints={"w": -1.0})
     optimizer.save(tmp_path / "run.json")
     again = Optimizer.load(tmp_path / "run.json")
-    for name in ("graph", "seed", "direction", "kernel", "beta", "delta", "noise", "n_initial", "maximizer", "space"):
+    for name in ("graph", "seed", "direction", "model", "search", "theory", "noise", "n_initial", "maximizer", "space"):
         assert getattr(again, name) == getattr(optimizer, name), name
     saved, loaded = optimizer.evaluations, again.evaluations
     assert [(e.params, e.value, e.noise, e.constraints) for e in saved] == [
@@ -103,19 +104,19 @@ def test_everything_survives_the_file(tmp_path):
     assert again.ask() == optimizer.ask()
 
 
-def test_a_seed_that_nobody_gave_is_kept(tmp_path):
+def test_a_seed_that_nobody_gave_is_kept(tmp_path: Path) -> None:
     optimizer = Optimizer(SPACE)
     optimizer.save(tmp_path / "run.json")
     assert Optimizer.load(tmp_path / "run.json").seed == optimizer.seed
     assert Optimizer(SPACE).seed != optimizer.seed
 
 
-def test_a_callable_beta_has_to_come_back_with_load(tmp_path):
-    optimizer = Optimizer(SPACE, seed=0, beta=lambda t: 2.0)
+def test_a_callable_beta_has_to_come_back_with_load(tmp_path: Path) -> None:
+    optimizer = Optimizer(SPACE, seed=0, theory=TheoryOptions(beta=lambda t: 2.0))
     optimizer.save(tmp_path / "run.json")
     with pytest.raises(OptionError, match="pass load"):
         Optimizer.load(tmp_path / "run.json")
-    assert Optimizer.load(tmp_path / "run.json", beta=lambda t: 2.0).ask() == optimizer.ask()
+    assert Optimizer.load(tmp_path / "run.json", theory=TheoryOptions(beta=lambda t: 2.0)).ask() == optimizer.ask()
 
 
 class Careful:
@@ -125,7 +126,7 @@ class Careful:
         return Exact().maximize(tables)
 
 
-def test_a_maximiser_of_ones_own_has_to_come_back_with_load(tmp_path):
+def test_a_maximiser_of_ones_own_has_to_come_back_with_load(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     optimizer = Optimizer(SPACE, seed=0, maximizer=Careful())
     for k in range(12):
@@ -136,21 +137,23 @@ def test_a_maximiser_of_ones_own_has_to_come_back_with_load(tmp_path):
     assert Optimizer.load(path, maximizer=Careful()).ask() == optimizer.ask()
 
 
-def test_an_engine_keeps_its_maximiser(tmp_path):
+def test_an_engine_keeps_its_maximiser(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     Optimizer(SPACE, seed=0, engine=LocalEngine(Exact(max_cells=2**21))).save(path)
     assert Optimizer.load(path).maximizer == Exact(max_cells=2**21)
 
 
-def test_numpy_numbers_are_saved_as_plain_ones(tmp_path):
+def test_numpy_numbers_are_saved_as_plain_ones(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
-    optimizer = Optimizer(SPACE, seed=np.int64(4), beta=np.float32(1.5), maximizer=MaxSum(rounds=np.int64(7)))
+    optimizer = Optimizer(
+        SPACE, seed=np.int64(4), theory=TheoryOptions(beta=np.float32(1.5)), maximizer=MaxSum(rounds=np.int64(7))
+    )
     optimizer.ask(fixed={"c": np.int64(3), "a": np.float32(0.5)})
     optimizer.save(path)
     assert Optimizer.load(path).ask() == optimizer.ask()
 
 
-def test_saving_is_all_or_nothing(tmp_path):
+def test_saving_is_all_or_nothing(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     optimizer = Optimizer(SPACE, seed=0)
     optimizer.save(path)
@@ -162,7 +165,7 @@ def test_saving_is_all_or_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_optimiser_can_be_pickled():
+def test_an_optimiser_can_be_pickled() -> None:
     optimizer = Optimizer(SPACE, seed=2)
     for k in range(13):
         step(optimizer, k)
@@ -176,7 +179,7 @@ def test_an_optimiser_can_be_pickled():
         lambda run: run.pop("evaluations"),
         lambda run: run["options"].pop("graph"),
         lambda run: run["options"]["maximizer"].update(name="Minimum"),
-        lambda run: run["options"]["granularity"].update(colour="red"),
+        lambda run: run["options"]["search"]["granularity"].update(colour="red"),
         lambda run: run["evaluations"][0].update(value="low"),
         lambda run: run["evaluations"][0]["params"].pop("a"),
         lambda run: run["evaluations"][0]["params"].update(c=400),
@@ -185,7 +188,7 @@ def test_an_optimiser_can_be_pickled():
         lambda run: run.update(asked=3),
     ],
 )
-def test_a_damaged_file_is_one_clear_error(tmp_path, damage):
+def test_a_damaged_file_is_one_clear_error(tmp_path: Path, damage) -> None:
     path = tmp_path / "run.json"
     optimizer = Optimizer(SPACE, seed=0)
     step(optimizer, 0)
@@ -206,7 +209,7 @@ def test_a_damaged_file_is_one_clear_error(tmp_path, damage):
         ('{"format": "dechbo run", "version": 99}', "version 99"),
     ],
 )
-def test_files_that_are_no_runs_are_refused(tmp_path, text, message):
+def test_files_that_are_no_runs_are_refused(tmp_path: Path, text, message: str) -> None:
     path = tmp_path / "run.json"
     path.write_text(text)
     with pytest.raises(StudyFileError, match=message):
@@ -223,7 +226,7 @@ space = Space({f"x{i}": Float(0, 1) for i in range(6)})
 ring = FactorGraph(6, tuple((i, (i + 1) % 6) for i in range(6)))
 asked = []
 for graph in ("learned", ring):
-    optimizer = Optimizer(space, graph=graph, seed=0, effort=Effort(chains=2, steps=100))
+    optimizer = Optimizer(space, graph=graph, seed=0, model=ModelOptions(effort=Effort(chains=2, steps=100)))
     for _ in range(16):
         params = optimizer.ask()
         x = list(params.values())
@@ -234,7 +237,7 @@ print(json.dumps(asked))
 
 
 @pytest.mark.system
-def test_the_first_run_on_a_machine_suggests_what_later_ones_do(tmp_path):
+def test_the_first_run_on_a_machine_suggests_what_later_ones_do(tmp_path: Path) -> None:
     """The first compiles the inner loops, later ones load them: arrays then lie elsewhere in memory."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     answers = []

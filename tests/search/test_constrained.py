@@ -16,7 +16,7 @@ from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.models.model import tempered
-from dechbo.search.constrained import ConstrainedSearch, Likelihood, Limit
+from dechbo.search.constrained import ConstrainedSearch, LearnedConstraint, LogFeasibility
 from dechbo.search.grid_search import Search
 from dechbo.search.grids import Granularity
 from dechbo.structure.learner import Effort
@@ -185,8 +185,8 @@ def test_likelihood_is_scipys_and_its_gradient_that_of_differences() -> None:
     optimizer.predict({"x": 0.5, "y": 0.5})
     models = optimizer._models.preview
     assert models is not None
-    limits = [Limit.of(model, np.array([[0.3, 0.3]])) for model in models[1].constraints.values()]
-    likelihood = Likelihood(limits)
+    limits = [LearnedConstraint.of(model, np.array([[0.3, 0.3]])) for model in models[1].constraints.values()]
+    likelihood = LogFeasibility(limits)
     points = np.random.default_rng(1).random((5, 2))
     expected = np.zeros(5)
     for limit in limits:
@@ -219,7 +219,7 @@ def test_an_ensembles_likelihood_is_one_function() -> None:
     data = Observations(rng.random((8, 2)), rng.standard_normal(8))
     graphs = [FactorGraph.singletons(2), FactorGraph(2, ((0, 1),))]
     members = [AdditiveGP(g, Hyperparameters([0.3, 0.4], np.ones(len(g.scopes)), 1e-3)) for g in graphs]
-    likelihood = Likelihood([Limit(Ensemble(tuple(members), (0.4, 0.6)), data, np.empty((0, 2)), 0.2)])
+    likelihood = LogFeasibility([LearnedConstraint(Ensemble(tuple(members), (0.4, 0.6)), data, np.empty((0, 2)), 0.2)])
     for point in rng.random((5, 2)):
         value, slope = likelihood.value_and_gradient(point)
         assert value == pytest.approx(float(likelihood.values(point[None])[0]), rel=1e-9)
@@ -230,7 +230,7 @@ def test_an_ensembles_likelihood_is_one_function() -> None:
 
 def test_a_model_that_can_have_tables_keeps_its_posterior() -> None:
     gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters([0.3, 0.4], [1.0, 1.0], 1e-3))
-    limit = Limit(gp, Observations(np.eye(2), np.arange(2.0)), np.empty((0, 2)), 0.0)
+    limit = LearnedConstraint(gp, Observations(np.eye(2), np.arange(2.0)), np.empty((0, 2)), 0.0)
     assert limit.gridded(SQUARE) is limit
 
 
@@ -239,5 +239,5 @@ def test_a_pending_point_that_is_hardly_feasible_is_no_rival() -> None:
     X = rng.random((20, 2))
     gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters([0.5, 0.5], [1.0, 1.0], 1e-4))
     task = Search(SQUARE, gp, Observations(X, X.sum(axis=1)), 1.0, np.array([[0.9, 0.9], [0.3, 0.3]]), {}, X[0], bool)
-    limit = Limit(gp, Observations(X, 1.0 - X.sum(axis=1)), task.pending, 0.0)  # g >= 0 below the diagonal
-    assert ConstrainedSearch(task, [limit], True, False)._scout.pending.tolist() == [[0.3, 0.3]]
+    limit = LearnedConstraint(gp, Observations(X, 1.0 - X.sum(axis=1)), task.pending, 0.0)  # g >= 0 below the diagonal
+    assert ConstrainedSearch(task, [limit], True, False)._joint_search.pending.tolist() == [[0.3, 0.3]]

@@ -26,7 +26,7 @@ def at(candidates, choice):
 
 @settings(max_examples=40, deadline=None)
 @given(cases(max_dim=4), st.sampled_from([0.0, 1.0, 10.0]), st.integers(0, 2))
-def test_the_exact_engine_finds_the_best_grid_point(case, beta, pending):
+def test_the_exact_engine_finds_the_best_grid_point(case, beta: Any, pending) -> None:
     """Against the acquisition at every point of the grid, from the posterior and not from tables."""
     candidates = grid_of(case)
     waiting = case.points(pending) if pending else None
@@ -40,7 +40,7 @@ def test_the_exact_engine_finds_the_best_grid_point(case, beta, pending):
 
 @settings(max_examples=25, deadline=None)
 @given(cases(max_dim=4), st.sampled_from([0.5, 10.0]))
-def test_the_default_engine_is_bracketed_by_its_certificate(case, beta):
+def test_the_default_engine_is_bracketed_by_its_certificate(case, beta: Any) -> None:
     candidates = grid_of(case)
     found = LocalEngine().suggest(case.gp, case.data, beta, candidates)
     best = LocalEngine(Exact()).suggest(case.gp, case.data, beta, candidates).value
@@ -49,7 +49,7 @@ def test_the_default_engine_is_bracketed_by_its_certificate(case, beta):
 
 
 @pytest.mark.parametrize("memory_limit", [2**30, 0])
-def test_recurring_candidates_change_no_suggestion(memory_limit):
+def test_recurring_candidates_change_no_suggestion(memory_limit) -> None:
     case = make_case(np.random.default_rng(0), GRAPH, ["matern52", "se", "categorical", "matern52"], 20, 0.05)
     candidates = [case.rng.random(4), case.rng.random(3), np.arange(3.0), case.rng.random(5)]
     keeping, fresh = LocalEngine(MaxSum(), memory_limit=memory_limit), LocalEngine(MaxSum())
@@ -64,7 +64,7 @@ def test_recurring_candidates_change_no_suggestion(memory_limit):
         keeping.suggest(case.gp, data, 4.0, [values[:2] for values in candidates])
 
 
-def test_a_prepared_engine_answers_as_one_that_has_suggested():
+def test_a_prepared_engine_answers_as_one_that_has_suggested() -> None:
     """Resume: bit for bit the same values, because the kept solves went through the same steps."""
     case = make_case(np.random.default_rng(1), GRAPH, ["matern52"] * 4, 12, 0.05)
     candidates = [case.rng.random(4) for _ in range(4)]
@@ -79,7 +79,7 @@ def test_a_prepared_engine_answers_as_one_that_has_suggested():
     np.testing.assert_array_equal(one.choice, two.choice)
 
 
-def test_a_pending_point_is_avoided():
+def test_a_pending_point_is_avoided() -> None:
     """Without noise and with one factor nothing is left to learn at a pending point: another one is chosen."""
     case = make_case(np.random.default_rng(2), FactorGraph(1, ((0,),)), ["matern52"], 2, 1e-6)
     candidates = [np.linspace(0, 1, 21)]
@@ -91,7 +91,7 @@ def test_a_pending_point_is_avoided():
     assert second.value < first.value
 
 
-def test_an_ensemble_keeps_the_solves_of_every_member():
+def test_an_ensemble_keeps_the_solves_of_every_member() -> None:
     rng = np.random.default_rng(4)
     X = rng.random((20, 3))
     y = rng.standard_normal(20)
@@ -112,7 +112,7 @@ def test_an_ensemble_keeps_the_solves_of_every_member():
 
 @settings(max_examples=20, deadline=None)
 @given(cases(max_dim=4), st.integers(0, 2**32 - 1))
-def test_extra_tables_are_added(case, seed):
+def test_extra_tables_are_added(case, seed: int) -> None:
     """Against the acquisition at every allowed point of the grid, each with what the extra tables say there."""
     rng, candidates = np.random.default_rng(seed), grid_of(case)
     i, j = 0, case.gp.graph.dim - 1

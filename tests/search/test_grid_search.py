@@ -12,11 +12,12 @@ from dechbo.acquisition import Acquisition
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.maxsum import Exact
-from dechbo.search.constrained import ConstrainedSearch, Limit
+from dechbo.search.constrained import ConstrainedSearch, LearnedConstraint
 from dechbo.search.engine import LocalEngine
+from dechbo.search.exclusion import AlsoExcluded
 from dechbo.search.grid_search import Search
 from dechbo.search.grids import Granularity, base_candidates
-from dechbo.search.polish import ascend
+from dechbo.search.polish import polish
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})
 GRAPH = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (0,)))
@@ -40,15 +41,15 @@ def search(seed: int, **changes) -> Search:
         "pending": np.empty((0, 4)),
         "fixed": {},
         "incumbent": data.X[int(data.y.argmax())],
-        "look_elsewhere": False,
-        "is_taken": lambda point: False,
+        "restarts": False,
+        "excluded": (),
         **changes,
     }
     return Search(**settings)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_point_is_a_global_maximum_up_to_the_grid(seed):
+def test_the_point_is_a_global_maximum_up_to_the_grid(seed: int) -> None:
     """Oracle: the acquisition at 20,000 random points of the space is nowhere higher than at the suggestion."""
     task = search(seed)
     suggestion = task.run(LocalEngine(Exact()))
@@ -61,7 +62,7 @@ def test_the_point_is_a_global_maximum_up_to_the_grid(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_zooming_raises_the_acquisition(seed):
+def test_zooming_raises_the_acquisition(seed: int) -> None:
     coarse = search(seed, granularity=Granularity(work=0.0, polish_steps=0))
     engine = LocalEngine(Exact())
     grid = base_candidates(SPACE, GRAPH, len(coarse.data), {}, coarse.granularity)
@@ -71,19 +72,19 @@ def test_zooming_raises_the_acquisition(seed):
     assert zoomed.polished_value == zoomed.maximum.value
 
 
-def test_the_incumbent_is_among_the_candidates():
+def test_the_incumbent_is_among_the_candidates() -> None:
     task = search(0)
     zoomed = task._zoomed(np.array([0.5, 0.5, 0.5, 1.0]), np.full(4, 0.1))
     assert all(value in grid for value, grid in zip(task.incumbent, zoomed, strict=True))
     assert all(value in grid for value, grid in zip([0.5, 0.5, 0.5, 1.0], zoomed, strict=True))
 
 
-def test_ascent_never_goes_down_and_stops_at_a_stationary_point():
+def test_ascent_never_goes_down_and_stops_at_a_stationary_point() -> None:
     task = search(1)
     acquisition = task.acquisition
     for seed in range(5):
         start = SPACE.from_uniform(np.random.default_rng(seed).random(4))
-        value, point = ascend(acquisition, start, np.array([0, 1]), 200)
+        value, point = polish(acquisition, start, np.array([0, 1]), 200)
         assert value >= acquisition.values(start[None])[0] - 1e-12
         assert np.array_equal(point[2:], start[2:])
         _, gradient = acquisition.value_and_gradient(point)
@@ -92,7 +93,7 @@ def test_ascent_never_goes_down_and_stops_at_a_stationary_point():
         assert np.abs(gradient[inside]).max(initial=0.0) < 1e-2
 
 
-def test_a_taken_point_gives_way_to_the_best_that_is_free():
+def test_a_taken_point_gives_way_to_the_best_that_is_free() -> None:
     """On a small finite space the answer is the enumerated maximum over the free points."""
     space = Space({"a": Int(0, 4), "b": Int(0, 4), "c": Categorical(["p", "q"])})
     rng = np.random.default_rng(3)
@@ -106,9 +107,7 @@ def test_a_taken_point_gives_way_to_the_best_that_is_free():
     data = Observations(X, rng.standard_normal(12))
     taken = {point.tobytes() for point in X}
     for _ in range(20):
-        task = Search(
-            space, gp, data, 1.0, np.empty((0, 3)), {}, X[0], lambda p: p.tobytes() in taken, look_elsewhere=False
-        )
+        task = Search(space, gp, data, 1.0, np.empty((0, 3)), {}, X[0], lambda p: p.tobytes() in taken, restarts=False)
         suggestion = task.run(LocalEngine(Exact()))
         free = np.array([p for p in everything if p.tobytes() not in taken])
         assert suggestion.polished_value == pytest.approx(task.acquisition.values(free).max(), rel=1e-9)
@@ -116,15 +115,15 @@ def test_a_taken_point_gives_way_to_the_best_that_is_free():
         taken.add(suggestion.point.tobytes())
 
 
-def test_a_taken_neighbourhood_of_a_continuous_space_is_left():
+def test_a_taken_neighbourhood_of_a_continuous_space_is_left() -> None:
     task = search(2)
     first = task.run(LocalEngine()).point
-    away = search(2, is_taken=lambda p: bool(np.abs(p - first).max() < 1e-3)).run(LocalEngine())
+    away = search(2, excluded=AlsoExcluded((), lambda p: bool(np.abs(p - first).max() < 1e-3))).run(LocalEngine())
     assert np.abs(away.point - first).max() >= 1e-3
     assert away.polished_value <= task.run(LocalEngine()).polished_value
 
 
-def test_an_exhausted_optimum_is_left_for_another_hill():
+def test_an_exhausted_optimum_is_left_for_another_hill() -> None:
     """Two hills; the lower one is known in all detail, the higher one not at all."""
     space, graph = Space({"x": Float(0, 1)}), FactorGraph(1, ((0,),))
     X = np.concatenate([np.linspace(0, 0.45, 91), [1.0]])[:, None]
@@ -134,7 +133,7 @@ def test_an_exhausted_optimum_is_left_for_another_hill():
     settings = {"beta": 0.5, "pending": np.empty((0, 1)), "fixed": {}, "incumbent": X[int(y.argmax())]}
     found = {}
     for look in (False, True):
-        task = Search(space, gp, data, is_taken=lambda p: False, look_elsewhere=look, **settings)
+        task = Search(space, gp, data, excluded=(), restarts=look, **settings)
         found[look] = task.run(LocalEngine())
     assert abs(found[False].point[0] - 0.3) < 0.02
     assert 0.45 < found[True].point[0] < 1.0
@@ -142,14 +141,14 @@ def test_an_exhausted_optimum_is_left_for_another_hill():
     assert found[True].polished_value <= found[False].polished_value
 
 
-def test_elsewhere_respects_fixed_and_taken():
-    task = search(5, fixed={1: 0.25, 3: 1.0}, is_taken=lambda p: bool(p[0] < 0.9))
-    point = task.scout.elsewhere(task.incumbent)
+def test_elsewhere_respects_fixed_and_taken() -> None:
+    task = search(5, fixed={1: 0.25, 3: 1.0}, excluded=AlsoExcluded((), lambda p: bool(p[0] < 0.9)))
+    point = task.joint_search.best_alternative(task.incumbent)
     assert (point[1], point[3]) == (0.25, 1.0)
     assert point[0] >= 0.9
 
 
-def test_pending_points_push_the_search_away():
+def test_pending_points_push_the_search_away() -> None:
     task = search(4)
     first = task.run(LocalEngine())
     again = search(4, pending=first.point[None]).run(LocalEngine())
@@ -159,7 +158,7 @@ def test_pending_points_push_the_search_away():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_relabelling_the_variables_relabels_the_suggestion(seed):
+def test_relabelling_the_variables_relabels_the_suggestion(seed: int) -> None:
     gp, data = model(seed)
     order = np.array([3, 1, 0, 2])  # variable i becomes variable new[i]
     new = np.argsort(order)
@@ -180,25 +179,25 @@ def test_relabelling_the_variables_relabels_the_suggestion(seed):
     assert np.allclose(relabelled.point, original.point[order], atol=1e-6)
 
 
-def test_failures_narrow_the_deviations_but_nothing_is_awaited_there():
+def test_failures_narrow_the_deviations_but_nothing_is_awaited_there() -> None:
     point = search(1).run(LocalEngine()).point
     failed, pending = search(1, failures=point[None]), search(1, pending=point[None])
     np.testing.assert_array_equal(failed.posterior.joint(point[None])[1], pending.posterior.joint(point[None])[1])
     np.testing.assert_array_equal(failed.run(LocalEngine()).point, pending.run(LocalEngine()).point)
-    assert (failed.scout.promise(point[None]) >= pending.scout.promise(point[None])).all()
-    assert failed.scout._awaited is None
-    assert pending.scout._awaited is not None
+    assert (failed.joint_search.optimistic_gain(point[None]) >= pending.joint_search.optimistic_gain(point[None])).all()
+    assert failed.joint_search._best_pending is None
+    assert pending.joint_search._best_pending is not None
 
 
-def test_very_many_points_are_no_overflow():
+def test_very_many_points_are_no_overflow() -> None:
     """Warnings are errors here."""
     space = Space({f"n{i}": Int(0, 10**9) for i in range(40)}, ["n0 + n1 <= 5"])
     X = np.zeros((3, 40))
     X[1:, 5:] = np.random.default_rng(0).random((2, 35)).round(1)
     gp = AdditiveGP(FactorGraph.singletons(40), Hyperparameters(np.ones(40), np.ones(40), 1e-2))
     task = Search(space, gp, Observations(X, np.arange(3.0)), 1.0, np.empty((0, 40)), {}, X[2], lambda p: False)
-    assert np.isfinite(task.best_untaken(X[2])[0])
-    limit = Limit(gp, task.data, task.pending, 0.0)
+    assert np.isfinite(task.best_not_excluded(X[2])[0])
+    limit = LearnedConstraint(gp, task.data, task.pending, 0.0)
     assert len(ConstrainedSearch(task, [limit], feasible=True, cautious=False)._starts) > 10
     wide = Space({f"n{i}": Int(0, 2**62) for i in range(40)}, [f"n{i} - n{i + 1} <= 5" for i in range(39)])
     assert wide.region.count({}) == np.inf

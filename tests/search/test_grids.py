@@ -7,9 +7,9 @@ import numpy as np
 from dechbo import Categorical, FactorGraph, Float, Int, Space
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.search.grids import (
-    COARSEST,
-    FINEST,
-    LARGEST_TABLE,
+    MAX_CANDIDATES,
+    MAX_TABLE_SIZE,
+    MIN_CANDIDATES,
     OVERHEAD,
     Granularity,
     base_candidates,
@@ -21,16 +21,16 @@ SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categori
 GRAPH = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (0,)))
 
 
-def test_granularity_grows_with_the_evaluations_and_stays_within_its_budget():
+def test_granularity_grows_with_the_evaluations_and_stays_within_its_budget() -> None:
     levels = [Granularity().levels(t) for t in (1, 10, 100, 1000, 5000)]
     assert levels == sorted(levels)
     assert levels[-1] > levels[0]
     for t in (10, 1000, 5000):
         grid = base_candidates(SPACE, GRAPH, t, {}, Granularity(work=1e8))
         sizes = [len(values) for values in grid]
-        assert COARSEST <= sizes[0] <= FINEST
+        assert MIN_CANDIDATES <= sizes[0] <= MAX_CANDIDATES
         cells = sum(np.prod([sizes[i] for i in scope]) for scope in GRAPH.scopes)
-        assert cells * (t + OVERHEAD) ** 2 <= 1e8 or sizes[0] == COARSEST
+        assert cells * (t + OVERHEAD) ** 2 <= 1e8 or sizes[0] == MIN_CANDIDATES
         assert sizes[2:] == [min(7, sizes[2]), 3]
     assert len(base_candidates(SPACE, GRAPH, 10, {0: 0.25}, Granularity())[0]) == 1
 
@@ -39,8 +39,8 @@ def model(graph: FactorGraph) -> AdditiveGP:
     return AdditiveGP(graph, Hyperparameters(np.ones(graph.dim), np.ones(len(graph.scopes)), 1e-2))
 
 
-def test_members_with_a_factor_too_large_for_a_table_are_left_out_and_the_others_share_their_weight():
-    dim = LARGEST_TABLE + 1
+def test_members_with_a_factor_too_large_for_a_table_are_left_out_and_the_others_share_their_weight() -> None:
+    dim = MAX_TABLE_SIZE + 1
     space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
     singles, pairs = FactorGraph.singletons(dim), FactorGraph(dim, tuple((i, i + 1) for i in range(dim - 1)))
     whole = FactorGraph(dim, (tuple(range(dim)),))

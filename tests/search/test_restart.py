@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +15,18 @@ from hypothesis.extra.numpy import arrays
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
 from dechbo.data.observations import Observations, Standardisation
 from dechbo.gp import AdditiveGP, Hyperparameters, fit
+from dechbo.search.exclusion import AlsoExcluded
 from dechbo.search.grid_search import Search
-from dechbo.search.restart import CUTS, GAIN, PATIENCE, REPEAT, TRIFLE, FreshLook, evaluations_in_vain, share_of_looks
+from dechbo.search.restart import (
+    MAX_CUTS,
+    MIN_PATIENCE,
+    MIN_PROGRESS,
+    NEGLIGIBLE_PROGRESS,
+    REPEAT_DISTANCE,
+    Restart,
+    restart_probability,
+    stagnation,
+)
 
 PLANE = Space({"a": Float(0, 1), "b": Float(0, 1)})
 WHOLE = FactorGraph(2, ((0, 1),))
@@ -33,14 +44,14 @@ def two_hills(X: np.ndarray) -> np.ndarray:
     return hill(X, NARROW, 0.08) + 3 * hill(X, WIDE, 0.25)
 
 
-def look(values, X: np.ndarray, *, space: Space = PLANE, kernel="matern52", **changes) -> FreshLook:
+def look(values, X: np.ndarray, *, space: Space = PLANE, kernel="matern52", **changes) -> Restart:
     """A look at ``values`` by a model as narrow as the hill that it knows."""
     data, _ = Observations(X, values(X)).standardised()
     theta = Hyperparameters(np.full(space.dim, 0.08), [1.0], 1e-6)
     gp = AdditiveGP(FactorGraph(space.dim, (tuple(range(space.dim)),)), theta, kernel=kernel)
-    settings = {"is_taken": lambda point: False, "pending": np.empty((0, space.dim)), "fixed": {}, **changes}
+    settings = {"excluded": (), "pending": np.empty((0, space.dim)), "fixed": {}, **changes}
     search = Search(space, gp, data, 2.0, incumbent=X[int(data.y.argmax())], **settings)
-    return FreshLook(search.scout, search.known, search.narrowing, refit, MANY)
+    return Restart(search.joint_search, search.known, search.unresolved, refit, MANY)
 
 
 def refit(data: Observations, scaling: Standardisation) -> AdditiveGP:
@@ -60,98 +71,98 @@ def around_the_narrow_hill(seed: int) -> np.ndarray:
 
 
 @given(values_told)
-def test_what_is_in_vain_depends_on_no_unit(values):
-    assert evaluations_in_vain(values) == evaluations_in_vain(8 * values + 3)
+def test_what_is_in_vain_depends_on_no_unit(values) -> None:
+    assert stagnation(values) == stagnation(8 * values + 3)
 
 
 @given(values_told)
-def test_all_after_the_first_value_that_counts_as_the_best_is_in_vain(values):
+def test_all_after_the_first_value_that_counts_as_the_best_is_in_vain(values) -> None:
     """Whole numbers with quartiles at most 100 apart: any better one counts as a gain."""
-    assert evaluations_in_vain(values) == len(values) - 1 - int(values.argmax())
-    assert evaluations_in_vain(np.append(values, values.max() + 1)) == 0
+    assert stagnation(values) == len(values) - 1 - int(values.argmax())
+    assert stagnation(np.append(values, values.max() + 1)) == 0
 
 
-def test_creeping_up_by_less_than_counts_is_in_vain():
+def test_creeping_up_by_less_than_counts_is_in_vain() -> None:
     start = np.linspace(-1.0, 0.0, 20)
-    creep = GAIN / 10 * np.arange(1, 13)
-    assert evaluations_in_vain(np.concatenate([start, creep / 20])) == 12
-    assert evaluations_in_vain(np.concatenate([start, 100 * creep])) == 0
+    creep = MIN_PROGRESS / 10 * np.arange(1, 13)
+    assert stagnation(np.concatenate([start, creep / 20])) == 12
+    assert stagnation(np.concatenate([start, 100 * creep])) == 0
 
 
-def test_what_no_model_asked_for_is_not_in_vain():
+def test_what_no_model_asked_for_is_not_in_vain() -> None:
     X = around_the_narrow_hill(0)[::-1]  # the best first: all the others brought nothing
     told = look(two_hills, X)
-    shares = {k: share_of_looks(min(evaluations_in_vain(told._means), k), 2) for k in (0, PATIENCE - 1, PATIENCE)}
+    shares = {k: restart_probability(min(stagnation(told._means), k), 2) for k in (0, MIN_PATIENCE - 1, MIN_PATIENCE)}
     assert list(shares.values()) == [0.0, 0.0, 0.5]
-    assert not replace(told, searched=0).is_due
+    assert not replace(told, n_modelled=0).is_due
     assert any(
-        replace(told, searched=MANY, narrowing=np.zeros((k, 2))).is_due for k in range(5)
+        replace(told, n_modelled=MANY, unresolved=np.zeros((k, 2))).is_due for k in range(5)
     )  # each with a draw of its own
 
 
-def test_an_ask_that_leaves_the_known_optimum_by_itself_needs_no_look():
+def test_an_ask_that_leaves_the_known_optimum_by_itself_needs_no_look() -> None:
     task = look(two_hills, around_the_narrow_hill(0))
     assert task.would_stay(NARROW + 0.005)
     assert not task.would_stay(WIDE)
 
 
-def test_looks_come_after_patience_and_ever_more_often():
+def test_looks_come_after_patience_and_ever_more_often() -> None:
     for dim in (2, 30):
-        patience = max(PATIENCE, dim)
-        shares = [share_of_looks(k, dim) for k in range(10 * patience)]
+        patience = max(MIN_PATIENCE, dim)
+        shares = [restart_probability(k, dim) for k in range(10 * patience)]
         assert shares[:patience] == [0.0] * patience
         assert shares[patience] == 0.5
         assert (np.diff(shares[patience:]) > 0).all()
         assert shares[-1] < 1
 
 
-def creeping(step: float) -> FreshLook:
+def creeping(step: float) -> Restart:
     """After the best of a spread, one gain of ``step`` interquartile ranges after another, each next to the last."""
     spread = np.random.default_rng(0).random((16, 2))
-    X = np.vstack([spread, NARROW + 0.004 * np.arange(PATIENCE + 1)[:, None]])
+    X = np.vstack([spread, NARROW + 0.004 * np.arange(MIN_PATIENCE + 1)[:, None]])
     low = np.linspace(-1.0, 0.0, 16)
-    unit = float(np.subtract(*np.percentile(np.append(low, np.zeros(PATIENCE + 1)), [75, 25])))
-    return look(lambda X: np.append(low, unit * step * np.arange(PATIENCE + 1)), X)
+    unit = float(np.subtract(*np.percentile(np.append(low, np.zeros(MIN_PATIENCE + 1)), [75, 25])))
+    return look(lambda X: np.append(low, unit * step * np.arange(MIN_PATIENCE + 1)), X)
 
 
-def test_an_optimum_that_still_gives_a_little_is_not_exhausted():
-    last = NARROW + 0.004 * PATIENCE + REPEAT / 2
-    assert not creeping(TRIFLE).repeats(last)
-    assert creeping(TRIFLE / 100).repeats(last)
+def test_an_optimum_that_still_gives_a_little_is_not_exhausted() -> None:
+    last = NARROW + 0.004 * MIN_PATIENCE + REPEAT_DISTANCE / 2
+    assert not creeping(NEGLIGIBLE_PROGRESS).repeats(last)
+    assert creeping(NEGLIGIBLE_PROGRESS / 100).repeats(last)
 
 
-def test_only_the_immediate_neighbourhood_of_an_evaluation_is_a_repeat_of_it():
-    task = creeping(TRIFLE / 100)
-    assert task.repeats(NARROW - 0.9 * REPEAT)
-    assert not task.repeats(NARROW - [0.0, 1.1 * REPEAT])  # one coordinate apart is enough
-    assert task.unrepeating.is_taken(NARROW)
-    assert not task.scout.is_taken(NARROW)
-    assert not replace(task, searched=PATIENCE - 1).repeats(NARROW)
+def test_only_the_immediate_neighbourhood_of_an_evaluation_is_a_repeat_of_it() -> None:
+    task = creeping(NEGLIGIBLE_PROGRESS / 100)
+    assert task.repeats(NARROW - 0.9 * REPEAT_DISTANCE)
+    assert not task.repeats(NARROW - [0.0, 1.1 * REPEAT_DISTANCE])  # one coordinate apart is enough
+    assert NARROW in task.without_repeats.excluded
+    assert NARROW not in task.joint_search.excluded
+    assert not replace(task, n_modelled=MIN_PATIENCE - 1).repeats(NARROW)
 
 
-def test_an_exhausted_optimum_is_never_evaluated_again():
+def test_an_exhausted_optimum_is_never_evaluated_again() -> None:
     """Its asks would come within a thousandth of what is known, twenty times over."""
     least = {}
     for stay in (True, False):
-        optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, look_elsewhere=not stay)
+        optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, restarts=not stay)
         for _ in range(60):
             params = optimizer.ask()
             optimizer.tell(params, bowl(params))
         X = np.array([[e.params["a"], e.params["b"]] for e in optimizer.evaluations])
         least[stay] = [float(np.abs(X[:k] - X[k]).max(axis=1).min()) for k in range(40, 60)]
-    assert min(least[True]) < REPEAT
-    assert min(least[False]) >= REPEAT
+    assert min(least[True]) < REPEAT_DISTANCE
+    assert min(least[False]) >= REPEAT_DISTANCE
 
 
-def test_discrete_values_are_told_apart_by_what_is_taken_alone():
+def test_discrete_values_are_told_apart_by_what_is_taken_alone() -> None:
     space = Space({"a": Int(0, 5), "b": Int(0, 5)})
     X = np.array([space.encode({"a": a, "b": b}) for a in range(6) for b in range(6)])
     task = look(lambda X: -X.sum(axis=1), X, space=space)  # the first is the best
     assert not task.repeats(X[0])
-    assert task.unrepeating is task.scout
+    assert task.without_repeats is task.joint_search
 
 
-def test_the_same_numbers_in_another_category_are_no_repeat():
+def test_the_same_numbers_in_another_category_are_no_repeat() -> None:
     space = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Categorical(["p", "q"])})
     first, second = (space.encode({"a": 0.2, "b": 0.2, "c": c}) for c in "pq")
     X = np.vstack([first, np.column_stack([np.random.default_rng(0).random((20, 2)), np.full(20, first[2])])])
@@ -164,14 +175,14 @@ def test_the_same_numbers_in_another_category_are_no_repeat():
 # ----------------------------------------------------------------------------------------------- where
 
 
-def best_beyond(task: FreshLook) -> tuple[int, list[int]]:
+def best_beyond(task: Restart) -> tuple[int, list[int]]:
     means = task._means
     ranking = np.argsort(-means, kind="stable")
     return int(ranking[0]), task._beyond([int(ranking[0])], ranking)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_points_belong_to_the_hill_on_which_they_lie(seed):
+def test_points_belong_to_the_hill_on_which_they_lie(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = np.vstack([around_the_narrow_hill(seed), WIDE, WIDE + 0.03 * rng.standard_normal((6, 2))])
     task = look(two_hills, X)
@@ -185,7 +196,7 @@ def test_points_belong_to_the_hill_on_which_they_lie(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_known_is_cut_off_at_the_best_point_beyond_it(seed):
+def test_what_is_known_is_cut_off_at_the_best_point_beyond_it(seed: int) -> None:
     X = around_the_narrow_hill(seed)
     task = look(two_hills, X)
     peak, beyond = best_beyond(task)
@@ -194,60 +205,60 @@ def test_what_is_known_is_cut_off_at_the_best_point_beyond_it(seed):
     height = float(task._means[beyond[0]])
     cut = task._cut_at(height, beyond)
     assert cut.data.y.max() == cut.data.y[peak] == pytest.approx(cut.data.y[beyond[0]], abs=1e-3)
-    assert cut.is_taken(NARROW + 0.01)  # next to what was cut off
-    assert not cut.is_taken(X[beyond[0]] + 0.001)
-    assert (cut.champions == X[beyond]).all()
+    assert NARROW + 0.01 in cut.excluded  # next to what was cut off
+    assert X[beyond[0]] + 0.001 not in cut.excluded
+    assert (cut.incumbents == X[beyond]).all()
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_it_leaves_a_hill_that_is_known_for_one_that_is_suspected(seed):
+def test_it_leaves_a_hill_that_is_known_for_one_that_is_suspected(seed: int) -> None:
     point = look(two_hills, around_the_narrow_hill(seed)).point()
     nearest = around_the_narrow_hill(seed)[int(np.linalg.norm(around_the_narrow_hill(seed) - point, axis=1).argmin())]
     assert np.linalg.norm(nearest - NARROW) > 0.1
 
 
-def test_following_looks_climb_the_other_hill():
+def test_following_looks_climb_the_other_hill() -> None:
     X = around_the_narrow_hill(0)
     for _ in range(8):
         X = np.vstack([X, look(two_hills, X).point()])
     assert np.linalg.norm(X[-8:] - WIDE, axis=1).min() < 0.1
 
 
-def test_where_nothing_lies_beyond_all_but_the_lowest_is_cut_off():
+def test_where_nothing_lies_beyond_all_but_the_lowest_is_cut_off() -> None:
     """One hill, known all over: every observation belongs to it, and its neighbourhood is ruled out."""
     grid = np.linspace(0.05, 0.95, 7)
     X = np.array([[a, b] for a in grid for b in grid])
     task = look(lambda X: -((X - 0.5) ** 2).sum(axis=-1), X)
-    task = replace(task, known=fit(WHOLE, task.scout.data).condition(task.scout.data))
+    task = replace(task, known=fit(WHOLE, task.joint_search.data).condition(task.joint_search.data))
     assert best_beyond(task)[1] == []
     point = task.point()
     assert point is None or np.linalg.norm(point - 0.5) > 0.4
 
 
-def test_two_hills_that_are_exhausted_are_both_cut_off(monkeypatch):
-    monkeypatch.setattr("dechbo.search.restart.PROMISE", 1e9)  # nothing is ever promising enough
+def test_two_hills_that_are_exhausted_are_both_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dechbo.search.restart.MIN_RESTART_GAIN", 1e9)  # nothing is ever promising enough
     heights = []
-    cut_at = FreshLook._cut_at
-    monkeypatch.setattr(FreshLook, "_cut_at", lambda self, h, b: heights.append(h) or cut_at(self, h, b))
+    cut_at = Restart._cut_at
+    monkeypatch.setattr(Restart, "_cut_at", lambda self, h, b: heights.append(h) or cut_at(self, h, b))
     X = np.vstack([around_the_narrow_hill(0), WIDE])
     task = look(two_hills, X)
     task.point()
-    assert 2 <= len(heights) <= CUTS
+    assert 2 <= len(heights) <= MAX_CUTS
     assert (np.diff(heights) < 0).all()
     assert heights[0] == pytest.approx(task._means[np.linalg.norm(X - NARROW, axis=1) < 0.05].max())
 
 
-def test_what_is_taken_is_left_alone():
+def test_what_is_taken_is_left_alone() -> None:
     X = around_the_narrow_hill(1)
-    point = look(two_hills, X, is_taken=lambda p: bool(p[0] < 0.9)).point()
+    point = look(two_hills, X, excluded=AlsoExcluded((), lambda p: bool(p[0] < 0.9))).point()
     assert point[0] >= 0.9
-    assert look(two_hills, X, is_taken=lambda p: True).point() is None
+    assert look(two_hills, X, excluded=AlsoExcluded((), lambda p: True)).point() is None
 
 
-def test_points_that_break_a_known_constraint_are_neither_optima_nor_champions():
+def test_points_that_break_a_known_constraint_are_neither_optima_nor_champions() -> None:
     space = Space({"a": Float(0, 1), "b": Float(0, 1)}, constraints=["a + b <= 1.2"])
     X = np.vstack([around_the_narrow_hill(2), WIDE])  # the top of the wide hill was told, and is not allowed
-    task = look(two_hills, X, space=space, is_taken=lambda p: not space.allows(p))
+    task = look(two_hills, X, space=space, excluded=AlsoExcluded((), lambda p: not space.allows(p)))
     cuts: list = []
     watched = replace(task)
     object.__setattr__(watched, "_cut_at", lambda h, b: cuts.append((h, b)) or task._cut_at(h, b))
@@ -259,18 +270,18 @@ def test_points_that_break_a_known_constraint_are_neither_optima_nor_champions()
     assert height < task._means[:-1].max()  # the allowed optimum is cut off, not the forbidden one
 
 
-def test_nothing_lies_between_two_categories():
+def test_nothing_lies_between_two_categories() -> None:
     """One hill for each of two categories; on the way from one to the other the mean of an unknown third is not met."""
     space = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Categorical(["p", "q"])})
     codes = [space.encode({"a": 0.5, "b": 0.5, "c": c})[2] for c in "pq"]
     X = np.array([[*x, code] for x in around_the_narrow_hill(3) for code in codes])
     task = look(lambda X: hill(X[:, :2], NARROW, 0.3), X, space=space, kernel=["matern52", "matern52", "categorical"])
-    peak = int(task.scout.data.y.argmax())
+    peak = int(task.joint_search.data.y.argmax())
     twin = np.flatnonzero((X[:, :2] == X[peak, :2]).all(axis=1) & (X[:, 2] != X[peak, 2]))
     assert task._belong_to(peak, twin).all()  # the two are equal, and so is every station between them
 
 
-def test_pending_points_are_kept_clear_of():
+def test_pending_points_are_kept_clear_of() -> None:
     X = around_the_narrow_hill(0)
     first = look(two_hills, X).point()
     second = look(two_hills, X, pending=first[None]).point()
@@ -295,10 +306,10 @@ def near_the_optimum(optimizer: Optimizer, latest: int) -> int:
     return int((np.abs(points - 0.3).max(axis=1) < 0.05).sum())
 
 
-def test_what_is_left_of_the_budget_is_not_spent_on_an_exhausted_optimum():
+def test_what_is_left_of_the_budget_is_not_spent_on_an_exhausted_optimum() -> None:
     sources, spent = {}, {}
     for stay in (False, True):
-        optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, look_elsewhere=not stay)
+        optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, restarts=not stay)
         for x in np.linspace(0.24, 0.36, 5):  # the local optimum is known in detail from the start
             for y in np.linspace(0.24, 0.36, 5):
                 optimizer.tell({"a": x, "b": y}, spike({"a": x, "b": y}))
@@ -308,12 +319,12 @@ def test_what_is_left_of_the_budget_is_not_spent_on_an_exhausted_optimum():
             optimizer.tell(params, spike(params))
             sources[stay].append(optimizer.info.source)
         spent[stay] = near_the_optimum(optimizer, 25)
-    assert "elsewhere" in sources[False]
-    assert "elsewhere" not in sources[True]
+    assert "restart" in sources[False]
+    assert "restart" not in sources[True]
     assert spent[False] < spent[True]
 
 
-def test_looks_are_the_same_after_a_resume(tmp_path):
+def test_looks_are_the_same_after_a_resume(tmp_path: Path) -> None:
     optimizer = Optimizer(PLANE, graph=WHOLE, seed=1)
     for _ in range(28):
         params = optimizer.ask()
@@ -327,15 +338,15 @@ def test_looks_are_the_same_after_a_resume(tmp_path):
         due.append(optimizer.info.source)
         for each in (optimizer, other):
             each.tell(params, bowl(params))
-    assert "elsewhere" in due
+    assert "restart" in due
 
 
-def test_no_look_is_taken_in_a_slice_nor_where_it_is_not_wished(monkeypatch):
-    monkeypatch.setattr(FreshLook, "is_due", True)
-    monkeypatch.setattr(FreshLook, "would_stay", lambda self, point: True)
-    monkeypatch.setattr(FreshLook, "point", lambda self: np.array([0.123, 0.456]))
+def test_no_look_is_taken_in_a_slice_nor_where_it_is_not_wished(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Restart, "is_due", True)
+    monkeypatch.setattr(Restart, "would_stay", lambda self, point: True)
+    monkeypatch.setattr(Restart, "point", lambda self: np.array([0.123, 0.456]))
     asked = {}
-    for name, more in {"default": {}, "staying": {"look_elsewhere": False}, "theory": {"beta": "theory"}}.items():
+    for name, more in {"default": {}, "staying": {"restarts": False}, "theory": {"beta": "theory"}}.items():
         optimizer = Optimizer(PLANE, graph=WHOLE, seed=1, **more)
         for k in range(12):
             optimizer.tell({"a": k / 11, "b": (5 * k % 12) / 11}, float(k * k))
@@ -344,7 +355,7 @@ def test_no_look_is_taken_in_a_slice_nor_where_it_is_not_wished(monkeypatch):
     assert asked == {"default": (False, True), "staying": (False, False), "theory": (False, False)}
 
 
-def test_the_noise_that_the_user_gave_is_kept_in_the_units_of_what_is_left():
+def test_the_noise_that_the_user_gave_is_kept_in_the_units_of_what_is_left() -> None:
     optimizer = Optimizer(PLANE, graph=WHOLE, seed=0, noise=0.04)
     for k in range(12):
         optimizer.tell({"a": k / 11, "b": (5 * k % 12) / 11}, float(k * k))
@@ -355,7 +366,7 @@ def test_the_noise_that_the_user_gave_is_kept_in_the_units_of_what_is_left():
     assert again.graph == model.gp.graph
 
 
-def test_what_is_left_is_modelled_smoothly_and_categories_as_such():
+def test_what_is_left_is_modelled_smoothly_and_categories_as_such() -> None:
     space = Space({"a": Float(0, 1), "c": Categorical(["p", "q", "r"])})
     optimizer = Optimizer(space, seed=0)
     for k in range(12):

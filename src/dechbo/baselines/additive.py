@@ -22,7 +22,7 @@ from dechbo.data.observations import Observations
 from dechbo.errors import NoObservations, OptionError
 from dechbo.gp import AdditivePosterior
 from dechbo.graph import FactorGraph
-from dechbo.models.model import kernels_of
+from dechbo.models.builder import kernels_of
 from dechbo.space import Space
 
 Array = NDArray[np.float64]
@@ -100,7 +100,7 @@ class AdditiveBaseline(Baseline):
     @property
     def partition(self) -> tuple[tuple[str, ...], ...]:
         """The groups of the next ask, by name."""
-        graph = self._partition_at(len(self._history.told))
+        graph = self._partition_at(len(self._history.evaluations))
         return tuple(tuple(self.space.names[i] for i in scope) for scope in graph.scopes)
 
     def posterior(self) -> AdditivePosterior:
@@ -133,7 +133,7 @@ class AdditiveBaseline(Baseline):
         return components
 
     def _fit(self) -> Fit:
-        since = self._learned_at(len(self._history.told))
+        since = self._learned_at(len(self._history.evaluations))
         fit = self._refitter.fit(self._history.points, self._values, self._partition_at, since=since)
         if fit is None:
             raise NoObservations("the model needs at least one successful evaluation: tell one first")

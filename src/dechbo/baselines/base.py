@@ -13,9 +13,9 @@ from scipy.stats import qmc
 
 from dechbo import checks
 from dechbo.data.evaluation import Evaluation, Params
-from dechbo.data.history import History, same_places
+from dechbo.data.history import History, same_coordinates
 from dechbo.errors import OptionError
-from dechbo.search.grid_search import ENUMERABLE
+from dechbo.search.grid_search import MAX_ENUMERATED
 from dechbo.space import Space
 from dechbo.threads import one_blas_thread
 
@@ -86,7 +86,7 @@ class Baseline:
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Every evaluation, in the order of telling."""
-        return tuple(self._history.told)
+        return tuple(self._history.evaluations)
 
     @property
     def best(self) -> Evaluation | None:
@@ -105,7 +105,7 @@ class Baseline:
     @property
     def _n_known(self) -> int:
         """The number of points told or pending."""
-        return len(self._history.told) + len(self._history.pending)
+        return len(self._history.evaluations) + len(self._history.pending)
 
     @property
     def _model_is_ready(self) -> bool:
@@ -127,19 +127,19 @@ class Baseline:
         for point in itertools.chain(points, drawn):
             if not self._is_excluded(point):
                 return point
-        if self.space.cardinality <= ENUMERABLE:
+        if self.space.cardinality <= MAX_ENUMERATED:
             free = [cell for cell in enumerate_points(self.space) if not self._is_excluded(cell)]
             point = free[0] if free else point
         return point
 
     def _is_excluded(self, point: Array) -> bool:
         """Whether the point is evaluated or pending."""
-        return bool(same_places(self.space, self._history.taken, point).all(axis=1).any())
+        return bool(same_coordinates(self.space, self._history.occupied, point).all(axis=1).any())
 
     @property
     def _values(self) -> list[float]:
         """Values of the evaluations, larger is better; NaN for failures."""
-        return [self._sign * evaluation.number_value for evaluation in self._history.told]
+        return [self._sign * evaluation.number_value for evaluation in self._history.evaluations]
 
 
 def refuse_unknown_options(method: type[Baseline], names: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from dechbo.baselines.base import enumerate_points
-from dechbo.search.polish import ascend
+from dechbo.search.polish import polish
 from dechbo.space import Space
 
 Array = NDArray[np.float64]
@@ -65,7 +65,7 @@ def maximize(
     found: Ranked = [(float(values[k]), points[k]) for k in order[:N_FALLBACKS]]
     if len(points) < domain.cardinality:  # otherwise every point is a candidate
         starts = _distinct(points[order[: 16 * ascents]], ascents)
-        found += [_polish(acquisition, domain, start) for start in starts]
+        found += [_polish_and_exchange(acquisition, domain, start) for start in starts]
     return sorted(found, key=lambda pair: -pair[0])
 
 
@@ -77,16 +77,15 @@ def best_points(X: Array, values: Sequence[float], count: int = N_INCUMBENTS) ->
     return chosen
 
 
-def _polish(acquisition: DifferentiableAcquisition, domain: Space, start: Array) -> tuple[float, Array]:
+def _polish_and_exchange(acquisition: DifferentiableAcquisition, domain: Space, start: Array) -> tuple[float, Array]:
     """Alternate ascents in the continuous coordinates with single changes of discrete ones."""
     moving = np.flatnonzero(domain.is_continuous)
     value, point = float(acquisition.values(start[None])[0]), start
     for _ in range(MAX_SWEEPS):
         before = value
         if len(moving):
-            value, point = max(
-                (value, point), ascend(acquisition, point, moving, ASCENT_ITERATIONS), key=lambda pair: pair[0]
-            )
+            polished = polish(acquisition, point, moving, ASCENT_ITERATIONS)
+            value, point = max((value, point), polished, key=lambda pair: pair[0])
         if len(moving) < domain.dim:
             value, point = _exchange_discrete(acquisition, domain, value, point)
         if len(moving) == domain.dim or value <= before + 1e-9 * abs(before):

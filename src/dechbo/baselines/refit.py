@@ -16,7 +16,7 @@ from dechbo.data.observations import Observations, Standardisation
 from dechbo.gp import AdditiveGP
 from dechbo.gp import fit as fit_gp
 from dechbo.graph import FactorGraph
-from dechbo.models.model import FAR, REBUILD_EVERY, refit_after
+from dechbo.models.model import OUTLIER_DEVIATIONS, REBUILD_EVERY, refit_interval
 
 Array = NDArray[np.float64]
 
@@ -76,10 +76,10 @@ class Refitter:
         if not usable.any():
             return None
         raw = Observations(X[usable], values[usable])
-        if previous is not None and len(raw) - previous.fitted_on < refit_after(len(raw)):
+        if previous is not None and len(raw) - previous.fitted_on < refit_interval(len(raw)):
             with np.errstate(over="ignore"):
                 farthest = np.abs(previous.scaling.standard(raw.y)).max()
-            if farthest < FAR:
+            if farthest < OUTLIER_DEVIATIONS:
                 return replace(previous, data=raw.standardised_by(previous.scaling))
         scaling = Standardisation.of(raw.y)
         data = raw.standardised_by(scaling)

@@ -31,17 +31,21 @@ class MethodSpec:
     name: str
     label: str
     factory: Callable[..., Method]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # plain data: records hold them
 
     def create(self, space: Space, seed: int, n_initial: int) -> Method:
         """A new instance, before the initial points are told."""
         return self.factory(space, seed=seed, n_initial=n_initial, **self.options)
 
 
-def _optimizer(space: Space, **options: Any) -> Method:
+def _optimizer(
+    space: Space, *, model: Mapping[str, Any] | None = None, search: Mapping[str, Any] | None = None, **options: Any
+) -> Method:
+    from dechbo.models.options import ModelOptions
     from dechbo.optimizer import Optimizer
+    from dechbo.search.options import SearchOptions
 
-    return Optimizer(space, **options)
+    return Optimizer(space, model=ModelOptions(**model or {}), search=SearchOptions(**search or {}), **options)
 
 
 def _additive(space: Space, **options: Any) -> Method:
@@ -68,9 +72,9 @@ def _baseline(name: str) -> Callable[..., Method]:
 
 OURS = (
     MethodSpec("dechbo", "DEC-HBO (default)", _optimizer),
-    MethodSpec("dechbo-joint", "DEC-HBO, by the joint bound", _optimizer, {"choose": "joint"}),
-    MethodSpec("dechbo-plain", "DEC-HBO, plain kernels", _optimizer, {"centred": False}),
-    MethodSpec("dechbo-small", "DEC-HBO, small factors only", _optimizer, {"coupled": False}),
+    MethodSpec("dechbo-joint", "DEC-HBO, by the joint bound", _optimizer, {"search": {"score": "joint"}}),
+    MethodSpec("dechbo-plain", "DEC-HBO, plain kernels", _optimizer, {"model": {"centred": False}}),
+    MethodSpec("dechbo-small", "DEC-HBO, small factors only", _optimizer, {"model": {"full_factor": False}}),
     MethodSpec("dechbo-random", "DEC-HBO, random tree", _optimizer, {"graph": "random"}),
     MethodSpec("dechbo-additive", "DEC-HBO, singletons", _additive),
     MethodSpec("paper-mf1", "paper's algorithm, MF1", _paper, {"max_factor_size": 1}),

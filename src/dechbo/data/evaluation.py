@@ -1,4 +1,4 @@
-"""What an optimiser remembers: every evaluation told, every point asked, and what the last ask did."""
+"""What a run consists of: evaluations that were told, and points that were asked for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 Params = dict[str, Any]
 
 
-class Record:
+class ItemAccess:
     """A dataclass whose fields can also be read as items: ``info.gap`` and ``info["gap"]``."""
 
     def __getitem__(self, name: str) -> Any:
@@ -30,8 +30,8 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Evaluation(Record):
-    """One evaluation as it was told; ``value`` is None where it failed."""
+class Evaluation(ItemAccess):
+    """One evaluation; ``value`` is None where it failed."""
 
     params: Params
     value: float | None
@@ -43,7 +43,7 @@ class Evaluation(Record):
     def of(
         cls, params: Params, value: object, noise: object = None, constraints: Mapping[str, object] | None = None
     ) -> Evaluation:
-        """Check what a user tells; None, NaN and infinities become a failure, a masked value too."""
+        """Check what a user tells; None, NaN, infinities and masked values become a failure."""
         limits = None if constraints is None else _constraints(constraints)
         return cls(params, _number(value), None if noise is None else variance(noise), limits)
 
@@ -65,13 +65,13 @@ class Evaluation(Record):
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """One point handed out: ``told`` evaluations were known then; pending until its own evaluation is told."""
+    """One point that was asked for, when ``n_evaluations`` were known; pending until its own evaluation is told."""
 
     params: Params
     point: Array
-    told: int
+    n_evaluations: int
     fixed: Mapping[str, Any]
-    modelled: bool  # whether a model chose it, or the initial design
+    modelled: bool  # chosen by a model, not by the initial design
     answered: bool = False
 
 

@@ -1,4 +1,4 @@
-"""The history of a run: everything told and everything asked. Once told, never lost."""
+"""The history of a run: every evaluation and every point asked for. Once told, never lost."""
 
 from __future__ import annotations
 
@@ -16,89 +16,91 @@ from dechbo.space import Space
 
 Array = NDArray[np.float64]
 
-RESOLUTION = 1e-4  # a point this near to another in every continuous coordinate would tell nothing new
-SAME_POINT = 1e-9  # coordinates closer than this in the unit cube are the same number, but for rounding
+RESOLUTION = 1e-4  # points closer than this in every continuous coordinate count as the same
+SAME_POINT = 1e-9  # coordinates of the unit cube that differ by less differ by rounding only
 
 
 class History:
-    """Evaluations told and points asked, in order, with their coordinates."""
+    """Evaluations and points asked for, in order, with their coordinates in the unit cube."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self.told: list[Evaluation] = []
-        self.points: list[Array] = []  # where, evaluation by evaluation
+        self.evaluations: list[Evaluation] = []
+        self.points: list[Array] = []  # of the evaluations, in the same order
         self.asked: list[Asked] = []
-        self.elsewhere: list[Params] = []  # points that others evaluate, for whom this history is replayed
+        self.external: list[Params] = []  # pending points of other processes
 
     def replayed(
-        self, told: Sequence[Evaluation], elsewhere: Sequence[Mapping[str, Any]], n_initial: int
+        self, evaluations: Sequence[Evaluation], pending: Sequence[Mapping[str, Any]], n_initial: int
     ) -> tuple[History, bool]:
-        """A history kept elsewhere, as if each evaluation had been asked for when all before it were told.
+        """The history in which each evaluation was asked for as soon as the one before it was told.
 
-        And whether it continues this one.
+        The second value says whether it continues this history.
         """
-        numbered = [replace(evaluation, number=n) for n, evaluation in enumerate(told)]
-        same = len(self.told) <= len(numbered) and self.told == numbered[: len(self.told)]
-        known = self.points if same else []  # their coordinates need not be computed again
+        numbered = [replace(evaluation, number=n) for n, evaluation in enumerate(evaluations)]
+        same = len(self.evaluations) <= len(numbered) and self.evaluations == numbered[: len(self.evaluations)]
+        known = self.points if same else []  # encoding them again would cost time
         history = History(self.space)
-        history.told = numbered
+        history.evaluations = numbered
         history.points = known + [self.space.encode(evaluation.params) for evaluation in numbered[len(known) :]]
         first = next((n for n, evaluation in enumerate(numbered) if not evaluation.failed), len(numbered))
         history.asked = [
             Asked(dict(evaluation.params), point, n, {}, modelled=n > first and n >= n_initial, answered=True)
             for n, (evaluation, point) in enumerate(zip(numbered, history.points, strict=True))
         ]
-        for params in elsewhere:
+        for params in pending:
             self.space.encode(params)
-        history.elsewhere = [dict(params) for params in elsewhere]
+        history.external = [dict(params) for params in pending]
         return history, same
 
     def tell(self, evaluation: Evaluation) -> None:
-        """Add an evaluation; if its point was asked for, here or by others, it is pending no longer."""
+        """Add an evaluation; its point is no longer pending."""
         point = self.space.encode(evaluation.params)
-        self.points.append(point)  # first: who reads in another thread finds a point for every evaluation
-        self.told.append(replace(evaluation, number=len(self.told)))
+        self.points.append(point)  # first: readers in other threads find a point for every evaluation
+        self.evaluations.append(replace(evaluation, number=len(self.evaluations)))
         self.forget(evaluation.params)
 
     def ask(self, params: Params, fixed: Params, *, modelled: bool) -> None:
-        """Add a point handed out."""
-        self.asked.append(Asked(params, self.space.encode(params), len(self.told), fixed, modelled))
+        """Add a point that was suggested."""
+        self.asked.append(Asked(params, self.space.encode(params), len(self.evaluations), fixed, modelled))
 
     @property
     def pending(self) -> list[Array]:
-        """Points asked and not yet told, and those that others evaluate."""
+        """Points under evaluation, here or in other processes."""
         asked = [asked.point for asked in self.asked if not asked.answered]
-        return asked + [self.space.encode(params) for params in self.elsewhere]
+        return asked + [self.space.encode(params) for params in self.external]
 
     @property
     def failures(self) -> list[Array]:
         """Points whose evaluation failed."""
-        return [self.points[evaluation.number] for evaluation in self.told if evaluation.failed]
+        return [self.points[evaluation.number] for evaluation in self.evaluations if evaluation.failed]
 
     @property
     def successes(self) -> list[Evaluation]:
         """Evaluations that gave a number."""
-        return [evaluation for evaluation in self.told if not evaluation.failed]
+        return [evaluation for evaluation in self.evaluations if not evaluation.failed]
 
     @property
     def feasible(self) -> list[Evaluation]:
-        """Evaluations that gave a number and broke no constraint, neither one told nor a known one."""
+        """Evaluations that gave a number and satisfy every constraint, reported or known."""
         allows = self.space.allows
-        return [e for e in self.told if e.feasible and (not self.space.constraints or allows(self.points[e.number]))]
+        return [
+            e for e in self.evaluations if e.feasible and (not self.space.constraints or allows(self.points[e.number]))
+        ]
 
     def best(self, sign: float) -> Evaluation | None:
         """The feasible evaluation with the largest sign * value, the first of equals."""
         return max(self.feasible, key=lambda evaluation: sign * evaluation.number_value, default=None)
 
     def incumbent(self, sign: float) -> Array:
-        """Where the search looks for better: at the best feasible evaluation, or the best of all if none is."""
+        """The point of the best feasible evaluation, or of the best of all if none is feasible."""
         best = self.best(sign)
         if best is None:
             best = max(self.successes, key=lambda evaluation: sign * evaluation.number_value)
         return self.points[best.number].copy()
 
-    def champions(self, sign: float, many: int) -> Array:
-        """Where the best feasible evaluations are, or the least infeasible ones if none is feasible, (n, d)."""
+    def incumbents(self, sign: float, count: int) -> Array:
+        """The points of the best feasible evaluations, or of the least infeasible ones if none is feasible, (n, d)."""
         best = sorted(self.feasible, key=lambda evaluation: -sign * evaluation.number_value)
         if not best:
             told = [evaluation.constraints or {} for evaluation in self.successes]
@@ -107,12 +109,12 @@ class History:
             }
             excess = [sum(max(0.0, c / sizes[name]) for name, c in given.items()) for given in told]
             best = [self.successes[k] for k in np.argsort(excess, kind="stable")]
-        return np.array([self.points[evaluation.number] for evaluation in best[:many]])
+        return np.array([self.points[evaluation.number] for evaluation in best[:count]])
 
-    def left(self, fixed: Mapping[int, float]) -> tuple[float, float]:
-        """How many points a finite space has with the coordinates ``fixed``, and how many of them are free.
+    def remaining(self, fixed: Mapping[int, float]) -> tuple[float, float]:
+        """How many points with the coordinates ``fixed`` the space has, and how many are neither evaluated nor pending.
 
-        Only those that the known constraints allow are counted.
+        Points that break a known constraint do not count.
         """
         space = self.space
         free = [i for i in range(space.dim) if i not in fixed]
@@ -123,51 +125,51 @@ class History:
             return size, size
         here = np.zeros(space.dim)
         here[list(fixed)] = list(fixed.values())
-        taken = self.taken
-        matching = taken[same_places(space, taken, here)[:, list(fixed)].all(axis=1)]
-        if space.constraints:  # what was told against one does not count
+        occupied = self.occupied
+        matching = occupied[same_coordinates(space, occupied, here)[:, list(fixed)].all(axis=1)]
+        if space.constraints:
             matching = matching[space.region.allows(matching)]
         return size, size - len(np.unique(matching[:, free].round(9), axis=0))
 
     @property
-    def taken(self) -> Array:
+    def occupied(self) -> Array:
         """Points evaluated or pending, (n, d)."""
         return np.array(self.points + self.pending).reshape(-1, self.space.dim)
 
     def forget(self, params: Mapping[str, Any]) -> bool:
-        """Wait no longer for a point asked for, here or by others; False if it was not pending."""
+        """Stop waiting for a point; False if it was not pending."""
         point = self.space.encode(params)
         for k, asked in enumerate(self.asked):
             if not asked.answered and np.abs(asked.point - point).max() < SAME_POINT:
                 self.asked[k] = replace(asked, answered=True)
                 return True
-        for k, other in enumerate(self.elsewhere):
+        for k, other in enumerate(self.external):
             if np.abs(self.space.encode(other) - point).max() < SAME_POINT:
-                del self.elsewhere[k]
+                del self.external[k]
                 return True
         return False
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        told = [
-            {"params": e.params, "value": e.value, "noise": e.noise, "constraints": e.constraints} for e in self.told
-        ]
-        names = ("params", "told", "fixed", "modelled", "answered")
-        asked = [{name: getattr(a, name) for name in names} for a in self.asked]
-        return {"evaluations": told, "asked": asked, "elsewhere": self.elsewhere}
+        told, asked = ("value", "noise", "constraints"), ("n_evaluations", "fixed", "modelled", "answered")
+        return {
+            "evaluations": [{name: getattr(e, name) for name in ("params", *told)} for e in self.evaluations],
+            "asked": [{name: getattr(a, name) for name in ("params", *asked)} for a in self.asked],
+            "external": self.external,
+        }
 
     @classmethod
     def from_json(cls, space: Space, content: Mapping[str, Any]) -> History:
-        """The way back."""
+        """The inverse of ``to_json``."""
         history = cls(space)
         for record in content["evaluations"]:
             history.tell(Evaluation.of(**record))
         for record in content["asked"]:
             asked = Asked(point=space.encode(record["params"]), **record)
-            if not 0 <= asked.told <= len(history.told):
-                raise StudyFileError(f"an ask after {asked.told} of {len(history.told)} evaluations")
+            if not 0 <= asked.n_evaluations <= len(history.evaluations):
+                raise StudyFileError(f"an ask after {asked.n_evaluations} of {len(history.evaluations)} evaluations")
             history.asked.append(asked)
-        history.elsewhere = list(content.get("elsewhere", []))
+        history.external = list(content["external"])
         return history
 
 
@@ -175,7 +177,7 @@ def _typical(values: Sequence[float]) -> float:
     return float(np.median(np.abs(values))) or 1.0
 
 
-def same_places(space: Space, points: Array, point: Array) -> NDArray[np.bool_]:
-    """Which coordinates of ``points`` (n, d) are those of ``point``: equal if discrete, else within the resolution."""
+def same_coordinates(space: Space, points: Array, point: Array) -> NDArray[np.bool_]:
+    """Which coordinates of ``points`` (n, d) equal those of ``point``; continuous ones within RESOLUTION."""
     reach = np.where(space.is_continuous, RESOLUTION, SAME_POINT)
     return np.abs(points - point) < reach

@@ -16,7 +16,7 @@ import numpy as np
 from dechbo.errors import StudyFileError
 
 FORMAT = "dechbo run"
-VERSION = 1
+VERSION = 2
 
 
 def write(path: str | PathLike[str], content: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ from dechbo.integrations.choices import Choices
 from dechbo.interactions import Interaction
 from dechbo.optimizer import Optimizer
 from dechbo.space import Space
+from dechbo.theory import TheoryOptions
 
 IDLE = 0.2  # a batch may leave at most this part of the jobs without work
 
@@ -175,7 +176,7 @@ class DecHBOSearchCV(BaseSearchCV):
             n_initial=self.n_initial,
             max_factor_size=self.max_factor_size,
             noise=self.noise,
-            beta=self.beta,
+            theory=TheoryOptions(beta=self.beta),
         )
 
     def _check_metric_is_named(self) -> None:

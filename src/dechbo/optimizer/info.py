@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dechbo.data.evaluation import Record
+from dechbo.data.evaluation import ItemAccess
 from dechbo.graph import FactorGraph
 
 
 @dataclass(frozen=True, eq=False)
-class AskInfo(Record):
-    """What the last ask did. Acquisition values are in standard deviations of the values told.
+class AskInfo(ItemAccess):
+    """What the last ask did; acquisition values are in standard deviations of the values told.
 
     ``value``, ``upper_bound`` and ``gap`` speak of the final grid, ``polished_value`` of the point itself.
     """
 
-    source: str  # "initial design", "acquisition", "joint bound", "elsewhere", "constrained"
+    source: str  # "initial design", "acquisition", "joint bound", "restart", "constrained"
     seconds: float
     graph: FactorGraph | None = None
     beta: float = math.nan
@@ -30,3 +30,4 @@ class AskInfo(Record):
     step_bound: float = math.nan  # regret of this step is at most this, with the probability of the beta schedule
     jitter: float = 0.0
     refitted: bool = False
+    switched_off: tuple[str, ...] = ()  # options that another option overrides, e.g. "restarts" under beta="theory"

@@ -1,4 +1,4 @@
-"""Options of an optimiser: checked when given, plain data when saved."""
+"""Options of an optimizer as plain data, for saved runs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any
 from dechbo.errors import OptionError, ScopeError, shortened
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact, MaxSum
+from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
+from dechbo.search.options import SearchOptions
 from dechbo.space import Space
 from dechbo.structure.learner import Effort
+from dechbo.theory import TheoryOptions
 
 CUSTOM = "custom"  # stands in a saved run for what plain JSON cannot hold
 _MAXIMIZERS = {"MaxSum": MaxSum, "Exact": Exact}
 
 
-def given_graph(graph: object, space: Space) -> FactorGraph | str:
-    """A factor graph over the parameters of ``space``, or the word that says where it comes from."""
+def checked_graph(graph: object, space: Space) -> FactorGraph | str:
+    """A factor graph over the parameters of ``space``, or "learned" or "random"."""
     if graph is None:
         return "learned"
     if isinstance(graph, str) and graph in ("random", "learned"):
@@ -32,27 +35,32 @@ def given_graph(graph: object, space: Space) -> FactorGraph | str:
 
 
 def to_json(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as plain data."""
+    """Options of an optimizer as plain data."""
     saved = dict(options)
-    graph, maximizer = saved["graph"], saved["maximizer"]
+    graph, maximizer, theory = saved["graph"], saved["maximizer"], saved["theory"]
     saved["graph"] = graph if isinstance(graph, str) else [list(scope) for scope in graph.scopes]
-    saved["effort"] = asdict(saved["effort"])
     name = type(maximizer).__name__
     known = name in _MAXIMIZERS and is_dataclass(maximizer) and not isinstance(maximizer, type)
     saved["maximizer"] = {"name": name, **asdict(maximizer)} if known else CUSTOM
-    saved["beta"] = CUSTOM if callable(saved["beta"]) else saved["beta"]
-    saved["granularity"] = asdict(saved["granularity"])
+    saved["model"] = asdict(saved["model"])
+    saved["search"] = asdict(saved["search"])
+    saved["theory"] = {"beta": CUSTOM if callable(theory.beta) else theory.beta, "delta": theory.delta}
     return saved
 
 
 def from_json(space: Space, saved: Mapping[str, Any]) -> dict[str, Any]:
-    """The way back; what is CUSTOM has to be given anew."""
+    """The inverse of ``to_json``; what is CUSTOM stays so."""
     options = dict(saved)
     if not isinstance(options["graph"], str):
         options["graph"] = FactorGraph(space.dim, tuple(tuple(scope) for scope in options["graph"]))
     if options["maximizer"] != CUSTOM:
         maximizer = dict(options["maximizer"])
         options["maximizer"] = _MAXIMIZERS[maximizer.pop("name")](**maximizer)
-    options["granularity"] = Granularity(**options["granularity"])
-    options["effort"] = Effort(**options["effort"])
+    model, search = dict(options["model"]), dict(options["search"])
+    options["model"] = ModelOptions(**{**model, "effort": Effort(**model["effort"])})
+    options["search"] = SearchOptions(**{**search, "granularity": Granularity(**search["granularity"])})
+    if options["theory"]["beta"] == CUSTOM:
+        options["theory"] = CUSTOM
+    else:
+        options["theory"] = TheoryOptions(**options["theory"])
     return options

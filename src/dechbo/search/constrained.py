@@ -1,11 +1,10 @@
 """The search under constraints that are learned from what evaluations report (feasible where c <= 0).
 
-Every constraint has an additive model of its own, g = -c, so that larger is more feasible. On the grid the objective's
-bound and the constraints' bounds split over the factors alike: the maximiser of phi + sum_c lambda_c phi_c, the
-multipliers found by dual ascent, says where to start. The choice itself is made by the joint bounds: the largest
-mu + sqrt(beta) sigma of the objective among the points whose constraints may hold, mu_c + sqrt(beta) sigma_c >= 0.
-So the optimum is approached from both sides: every other ask demands that the constraints hold cautiously,
-mu_c - kappa sigma_c >= 0. As long as no feasible point is known, the likeliest one is asked for.
+On the grid the objective's bound and the constraints' bounds split over the factors alike: the maximiser of
+phi + sum_c lambda_c phi_c, with multipliers found by dual ascent, is where the search starts. The point is chosen by
+the joint bounds: the largest mu + sqrt(beta) sigma of the objective among the points whose constraints may hold,
+mu_c + sqrt(beta) sigma_c >= 0. Every other ask is cautious and demands mu_c - kappa sigma_c >= 0, so that the optimum
+is approached from both sides. As long as no feasible point is known, the most probably feasible one is suggested.
 """
 
 from __future__ import annotations
@@ -17,19 +16,16 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from dechbo.acquisition import JointAcquisition, bound_tables
-from dechbo.data.observations import Observations
-from dechbo.gp import Surrogate
-from dechbo.gp.ensemble import Posterior, members_of
+from dechbo.acquisition.feasibility import ConstraintMargin, LearnedConstraint, LogFeasibility
 from dechbo.graph import FactorGraph, Scope
-from dechbo.models.model import Model
 from dechbo.search.engine import Engine
+from dechbo.search.exclusion import AlsoExcluded
 from dechbo.search.grid_search import Search, Suggestion
 from dechbo.search.grids import base_candidates, gridded
-from dechbo.search.joint_search import ASCENTS, WORTHWHILE, Scout
-from dechbo.search.polish import MET, Smooth, climb, edges, within
+from dechbo.search.joint_search import MIN_GAIN, N_POLISHED, JointSearch
+from dechbo.search.polish import Smooth, edges, polish_within, within
 from dechbo.space import Space
 
 Array = NDArray[np.float64]
@@ -37,196 +33,110 @@ Array = NDArray[np.float64]
 CAUTION = 0.5  # kappa^2
 DUAL_ROUNDS = 5  # of the multipliers on the grid
 GRID_SHARE = 0.1  # of the work that a search without constraints puts into its base grid
-FOLLOWED = 2  # starts of each kind that are followed uphill
-NEARLY = 1e-3  # a limit missed by this much, in standard deviations of its values, counts as met
-ENUMERABLE = 2000  # finite spaces up to this size are searched point by point
-
-
-@dataclass(frozen=True, eq=False)
-class Limit:
-    """One learned constraint: it holds where g >= ``threshold``, in standard deviations of its values."""
-
-    gp: Surrogate
-    data: Observations
-    pending: Array  # (m, d) points that narrow the deviations
-    threshold: float
-
-    @classmethod
-    def of(cls, model: Model, pending: Array) -> Limit:
-        """From the model of -c, whose zero is the threshold."""
-        return cls(model.gp, model.data, pending, float(model.scaling.standard(np.zeros(1))[0]))
-
-    @cached_property
-    def posterior(self) -> Posterior:
-        """The model given its data and what is pending."""
-        return self.gp.condition(self.data).with_pending(self.pending)
-
-    def gridded(self, space: Space) -> Limit | None:
-        """What of the model can have tables; None if nothing can."""
-        gp = gridded(self.gp, space)
-        if gp is self.gp:
-            return self  # with its posterior
-        return None if gp is None else replace(self, gp=gp)
-
-
-@dataclass(frozen=True, eq=False)
-class Margin:
-    """How far a confidence bound of a constraint lies above its threshold, with its gradient."""
-
-    bound: JointAcquisition
-    threshold: float
-
-    def values(self, points: Array) -> Array:
-        """At ``points`` (n, d)."""
-        return self.bound.values(points) - self.threshold
-
-    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """At one point."""
-        value, gradient = self.bound.value_and_gradient(point)
-        return value - self.threshold, gradient
-
-
-@dataclass(frozen=True, eq=False)
-class Likelihood:
-    """log of the probability that all constraints hold, sum_c log Phi((mu_c - threshold) / sigma_c).
-
-    Of an ensemble, sigma_c holds what its members disagree about, too: where they do, nothing is sure.
-    """
-
-    limits: Sequence[Limit]
-
-    def values(self, points: Array) -> Array:
-        """At ``points`` (n, d)."""
-        total = np.zeros(len(points))
-        for limit in self.limits:
-            mean, deviation = limit.posterior.joint(points)
-            total += log_ndtr((mean - limit.threshold) / np.maximum(deviation, MET))
-        return total
-
-    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """At one point."""
-        total, slope = 0.0, np.zeros(len(point))
-        for limit in self.limits:
-            mean, change, deviation, deviation_change = _moments(limit.posterior, point)
-            z = (mean - limit.threshold) / deviation
-            share = float(log_ndtr(z))
-            # phi / Phi in logarithms: both vanish where a constraint is far from holding
-            rate = float(np.exp(np.clip(-0.5 * z * z - 0.5 * np.log(2 * np.pi) - share, -700, 700)))
-            total += share
-            slope += rate * (change - z * deviation_change) / deviation
-        return total, slope
-
-
-def _moments(posterior: Posterior, point: Array) -> tuple[float, Array, float, Array]:
-    """mu and sigma at one point, each with its gradient; sigma^2 = sum_k w_k (sigma_k^2 + mu_k^2) - mu^2."""
-    mean, square = 0.0, 0.0
-    change, square_change = np.zeros(len(point)), np.zeros(len(point))
-    for weight, member in members_of(posterior):
-        mu, mu_change = JointAcquisition(member, 0.0).value_and_gradient(point)
-        upper, upper_change = JointAcquisition(member, 1.0).value_and_gradient(point)
-        sigma, sigma_change = upper - mu, upper_change - mu_change
-        mean, change = mean + weight * mu, change + weight * mu_change
-        square += weight * (sigma**2 + mu**2)
-        square_change += 2 * weight * (sigma * sigma_change + mu * mu_change)
-    deviation = max(math.sqrt(max(square - mean**2, 0.0)), MET)
-    return mean, change, deviation, (square_change - 2 * mean * change) / (2 * deviation)
+N_FOLLOWED = 2  # starts of each kind that are followed uphill
+FEASIBILITY_TOLERANCE = 1e-3  # a limit missed by this much, in standard deviations of its values, counts as met
+MAX_LISTED = 2000  # finite spaces up to this size are n_modelled point by point
 
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedSearch:
-    """One maximisation of the objective's bound where the constraints may hold, or hold cautiously."""
+    """One maximisation of the objective's bound over the points whose constraints may hold."""
 
     search: Search
-    limits: Sequence[Limit]
+    constraints: Sequence[LearnedConstraint]
     feasible: bool  # whether a feasible evaluation is known
     cautious: bool
 
     def run(self, engine: Engine) -> Suggestion:
-        """The point, which no certificate speaks of."""
-        point = self._likeliest() if not self.feasible else None
+        """The point, without a certificate."""
+        point = self._most_feasible() if not self.feasible else None
         if point is None and self.cautious:
             point = self._best(engine, self._margins(CAUTION, lower=True))
         if point is None:
             point = self._best(engine, self._margins(self.search.beta))
         if point is None:
-            point = self._likeliest()
+            point = self._most_feasible()
         if point is None:
-            point = self.search.best_untaken(self.search.incumbent)[1]
+            point = self.search.best_not_excluded(self.search.incumbent)[1]
         return self.search.rescored(None, point, "constrained")
 
     @cached_property
-    def _scout(self) -> Scout:
-        """The objective's; of the pending points those count that may well be feasible: others are no rivals."""
+    def _joint_search(self) -> JointSearch:
+        """The search by the objective's joint bound; only pending points that may be feasible count as pending."""
         pending = self.search.pending
         missed = _shortfall(self._margins(0.0), pending)
-        return replace(self.search.scout, pending=pending[missed <= NEARLY])
+        return replace(self.search.joint_search, pending=pending[missed <= FEASIBILITY_TOLERANCE])
 
-    def _margins(self, beta: float, *, lower: bool = False) -> list[Margin]:
-        return [Margin(JointAcquisition(limit.posterior, beta, lower), limit.threshold) for limit in self.limits]
+    def _margins(self, beta: float, *, lower: bool = False) -> list[ConstraintMargin]:
+        return [
+            ConstraintMargin(JointAcquisition(limit.posterior, beta, lower), limit.threshold)
+            for limit in self.constraints
+        ]
 
-    def _best(self, engine: Engine, margins: Sequence[Margin]) -> Array | None:
-        """The free point with the largest bound of the objective at which all ``margins`` are kept; None: none is."""
+    def _best(self, engine: Engine, margins: Sequence[ConstraintMargin]) -> Array | None:
+        """The point with the largest bound of the objective where all ``margins`` are at least 0, if there is one."""
         search = self.search
-        known = [search.incumbent, *self._lagrangian(engine, margins)[-FOLLOWED:]]
+        known = [search.incumbent, *self._lagrangian(engine, margins)[-N_FOLLOWED:]]
         starts = np.vstack([*known, self._starts])
-        values, shortfall = self._scout.joint.values(starts), _shortfall(margins, starts)
-        order = np.lexsort([-values, shortfall > NEARLY])
+        values, shortfall = self._joint_search.joint.values(starts), _shortfall(margins, starts)
+        order = np.lexsort([-values, shortfall > FEASIBILITY_TOLERANCE])
         merit = np.argsort(-(values - 10 * shortfall), kind="stable")
-        follow = [*range(len(known)), *order[:FOLLOWED].tolist(), *merit[:FOLLOWED].tolist()]
-        ends = self._climbed(self._scout.joint, margins, [starts[k] for k in dict.fromkeys(follow)])
+        follow = [*range(len(known)), *order[:N_FOLLOWED].tolist(), *merit[:N_FOLLOWED].tolist()]
+        ends = self._polished(self._joint_search.joint, margins, [starts[k] for k in dict.fromkeys(follow)])
         points = np.vstack([ends, starts]) if len(ends) else starts
-        values, shortfall = self._scout.joint.values(points), _shortfall(margins, points)
+        values, shortfall = self._joint_search.joint.values(points), _shortfall(margins, points)
         order = np.argsort(-values, kind="stable")
-        free = (k for k in order if shortfall[k] <= NEARLY and not search.is_taken(points[k]))
-        return self._worthwhile(points, next(free, None))
+        free = (k for k in order if shortfall[k] <= FEASIBILITY_TOLERANCE and points[k] not in search.excluded)
+        return self._or_alternative(points, next(free, None))
 
-    def _likeliest(self) -> Array | None:
-        """The free point at which all constraints hold most probably."""
-        search, likelihood = self.search, Likelihood(self.limits)
+    def _most_feasible(self) -> Array | None:
+        """The point that is most probably feasible."""
+        search, likelihood = self.search, LogFeasibility(self.constraints)
         starts = np.vstack([search.incumbent, self._starts])
         order = np.argsort(-likelihood.values(starts), kind="stable")
-        ends = self._climbed(likelihood, (), [starts[k] for k in order[: 2 * ASCENTS]])
+        ends = self._polished(likelihood, (), [starts[k] for k in order[: 2 * N_POLISHED]])
         points = np.vstack([ends, starts]) if len(ends) else starts
         order = np.argsort(-likelihood.values(points), kind="stable")
-        chosen = next((k for k in order if not search.is_taken(points[k])), None)
+        chosen = next((k for k in order if points[k] not in search.excluded), None)
         return None if chosen is None else np.array(points[chosen])
 
-    def _worthwhile(self, points: Array, chosen: int | None) -> Array | None:
-        """The chosen point, if it may gain anything over the best feasible one; if not, another that may hold."""
+    def _or_alternative(self, points: Array, chosen: int | None) -> Array | None:
+        """The chosen point if it may improve on the best feasible one, otherwise the best alternative."""
         if chosen is None:
             return None
         search, point = self.search, np.array(points[chosen])
-        if not search.look_elsewhere or self._scout.promise(point[None])[0] >= WORTHWHILE:
+        if not search.restarts or self._joint_search.optimistic_gain(point[None])[0] >= MIN_GAIN:
             return point
         margins = self._margins(search.beta)
 
-        def is_out(other: Array) -> bool:
-            return search.is_taken(other) or bool(_shortfall(margins, other[None])[0] > NEARLY)
+        def is_infeasible(other: Array) -> bool:
+            return bool(_shortfall(margins, other[None])[0] > FEASIBILITY_TOLERANCE)
 
-        return replace(self._scout, is_taken=is_out).elsewhere(point)
+        excluded = AlsoExcluded(search.excluded, is_infeasible)
+        return replace(self._joint_search, excluded=excluded).best_alternative(point)
 
-    def _climbed(self, target: Smooth, margins: Sequence[Margin], starts: Sequence[Array]) -> list[Array]:
-        """Where ascents within the margins and the known constraints end."""
+    def _polished(self, target: Smooth, margins: Sequence[ConstraintMargin], starts: Sequence[Array]) -> list[Array]:
+        """The ends of ascents that stay within the margins and the known constraints."""
         search = self.search
-        region, moving, steps = search.space.region, self._scout.moving, search.granularity.polish_steps
+        region, moving, steps = search.space.region, self._joint_search.moving, search.granularity.polish_steps
         if not len(moving) or not steps:
             return []
         held = [*margins, *edges(region)]
-        return [within(region, start, climb(target, held, start, moving, steps), moving) for start in starts]
+        return [within(region, start, polish_within(target, held, start, moving, steps), moving) for start in starts]
 
-    def _lagrangian(self, engine: Engine, margins: Sequence[Margin]) -> list[Array]:
-        """Maximisers of phi + sum_c lambda_c phi_c on the base grid, for multipliers that follow the margins missed."""
+    def _lagrangian(self, engine: Engine, margins: Sequence[ConstraintMargin]) -> list[Array]:
+        """Maximisers of phi + sum_c lambda_c phi_c on the base grid, one for each update of the multipliers."""
         search, space = self.search, self.search.space
         objective = gridded(search.gp, space)
-        limits = [part for limit in self.limits if (part := limit.gridded(space)) is not None]
-        if objective is None or len(limits) < len(self.limits):
+        limits = [part for limit in self.constraints if (part := _on_grid(limit, space)) is not None]
+        if objective is None or len(limits) < len(self.constraints):
             return []
         graph = _union([objective.graph, *(limit.gp.graph for limit in limits)])
         work = replace(search.granularity, work=GRID_SHARE * search.granularity.work)
         candidates = base_candidates(space, graph, len(search.data), search.fixed, work)
         walls = space.region.tables(candidates)
         tables = [bound_tables(limit.posterior, candidates, search.beta) for limit in limits]
-        multipliers = np.zeros(len(self.limits))
+        multipliers = np.zeros(len(self.constraints))
         points: list[Array] = []
         for turn in range(DUAL_ROUNDS):
             extra: list[tuple[Scope, Array]] = list(walls)
@@ -236,7 +146,7 @@ class ConstrainedSearch:
                         (s, multiplier * cells) for s, cells in zip(table.graph.scopes, table.values, strict=True)
                     ]
             maximum = engine.suggest(
-                objective, search.data, search.beta, candidates, pending=search.narrowing, extra=extra
+                objective, search.data, search.beta, candidates, pending=search.unresolved, extra=extra
             )
             point = np.array([values[k] for values, k in zip(candidates, maximum.choice, strict=True)])
             kept = np.array([float(margin.values(point[None])[0]) for margin in margins])
@@ -250,14 +160,22 @@ class ConstrainedSearch:
 
     @cached_property
     def _starts(self) -> Array:
-        """Strewn points, or every point of a small finite space."""
+        """Scattered points, or every point of a small finite space."""
         search = self.search
         sizes = [p.cardinality for i, p in enumerate(search.space.parameters) if i not in search.fixed]
-        return search.points() if math.prod(sizes) <= ENUMERABLE else self._scout.starts
+        return search.points() if math.prod(sizes) <= MAX_LISTED else self._joint_search.starts
 
 
-def _shortfall(margins: Sequence[Margin], points: Array) -> Array:
-    """By how much the margins are missed in all."""
+def _on_grid(constraint: LearnedConstraint, space: Space) -> LearnedConstraint | None:
+    """The members of the constraint's model that can have tables; None if none can."""
+    gp = gridded(constraint.gp, space)
+    if gp is constraint.gp:
+        return constraint  # keeps its posterior
+    return None if gp is None else replace(constraint, gp=gp)
+
+
+def _shortfall(margins: Sequence[ConstraintMargin], points: Array) -> Array:
+    """How far the margins lie below 0, summed."""
     total = np.zeros(len(points))
     for margin in margins:
         total += np.maximum(0.0, -margin.values(points))

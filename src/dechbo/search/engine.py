@@ -1,4 +1,4 @@
-"""Engines: from a model and candidates to the maximum of the acquisition on their grid."""
+"""Engines build the tables of the acquisition on a grid and maximise them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 class Engine(Protocol):
-    """Where the tables are built and maximised: here, or on a cluster that never has them in one place."""
+    """Who builds the tables and maximises them: this process, or many of which none holds all tables."""
 
     def suggest(
         self,
@@ -35,20 +35,19 @@ class Engine(Protocol):
     ) -> Maximum:
         """Maximise sum_I phi_I over the grid of ``candidates``, one array of coordinates per variable.
 
-        ``pending`` points (m, d) narrow the deviations; ``recurring`` says that the same candidates will come back
-        with more data, so that work on them is worth keeping. ``extra`` tables, each a scope with its cells on this
-        grid, are added: known constraints (-inf where they forbid), weighted bounds of learned ones. Without
-        constraints it is not passed.
+        ``pending`` points (m, d) shrink the deviations. ``recurring`` says that the same candidates come back with more
+        data, so that work on them is worth keeping. ``extra`` tables, each a scope with its cells on this grid, are
+        added: known constraints (-inf where they forbid) and weighted bounds of learned ones.
         """
         ...
 
     def prepare(self, gp: Surrogate, data: Observations, candidates: Sequence[Array]) -> None:
-        """Bring what is kept for recurring candidates to where ``suggest`` would have brought it."""
+        """Bring the cache of recurring candidates to where ``suggest`` would have brought it."""
         ...
 
 
 class LocalEngine:
-    """All tables in this process; solves of recurring candidates are kept up to ``memory_limit`` bytes."""
+    """All tables in this process; solves of recurring candidates are cached up to ``memory_limit`` bytes."""
 
     def __init__(self, maximizer: Maximizer | None = None, *, memory_limit: int = 2**30) -> None:
         if maximizer is not None and (isinstance(maximizer, type) or not hasattr(maximizer, "maximize")):
@@ -68,7 +67,7 @@ class LocalEngine:
         recurring: bool = False,
         extra: Sequence[tuple[Scope, Array]] = (),
     ) -> Maximum:
-        """Build all tables, and maximise them here."""
+        """Build all tables and maximise them."""
         posterior = gp.condition(data)
         if pending is not None:
             posterior = posterior.with_pending(pending)
@@ -77,13 +76,13 @@ class LocalEngine:
         return self.maximizer.maximize(tables.plus(extra) if extra else tables)
 
     def prepare(self, gp: Surrogate, data: Observations, candidates: Sequence[Array]) -> None:
-        """Grow the kept solves by the new observations."""
+        """Grow the cached solves by the new observations."""
         posterior = gp.condition(data)
         for (_, member), cache in zip(members_of(posterior), self._caches_for(posterior), strict=True):
             cache.prepare(member, candidates)
 
     def _caches_for(self, posterior: Posterior) -> list[TableCache]:
-        """As many caches as the model has members, which share the memory."""
+        """One cache for each member of the model; they share the memory."""
         many = len(members_of(posterior))
         if len(self._caches) != many:
             self._caches = [TableCache(memory_limit=self.memory_limit // many) for _ in range(many)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.acquisition import AverageAcquisition
+from dechbo.data.excluded import Exclusion
 from dechbo.data.history import RESOLUTION
 from dechbo.data.observations import Observations
 from dechbo.errors import SpaceExhausted
@@ -27,17 +28,17 @@ from dechbo.gp.ensemble import Posterior
 from dechbo.maxsum import Maximum
 from dechbo.search.engine import Engine
 from dechbo.search.grids import Granularity, base_candidates, grid_graph, gridded, spacing_of
-from dechbo.search.joint_search import WORTHWHILE, Scout
-from dechbo.search.polish import ascend
-from dechbo.search.restart import FreshLook, Refit
+from dechbo.search.joint_search import MIN_GAIN, JointSearch
+from dechbo.search.polish import polish
+from dechbo.search.restart import Refit, Restart
 from dechbo.space import Region, Space
 
 Array = NDArray[np.float64]
 
-COARSE = 1 / 12  # a spacing above this may hide a hill between two candidates
-MOST_DRAWS = 10_000  # random points after which a space counts as exhausted
-CONSTRAINED_DRAWS, IDLE_DRAWS = 200, 50  # the same under constraints, in all and in a row that met nothing new
-ENUMERABLE = 20_000  # finite spaces up to this size are searched point by point when points are taken
+COARSE_SPACING = 1 / 12  # a spacing above this may hide a hill between two candidates
+MAX_DRAWS = 10_000  # random points after which a space counts as exhausted
+MAX_CONSTRAINED_DRAWS, MAX_IDLE_DRAWS = 200, 50  # under constraints: in all, and in a row without a new point
+MAX_ENUMERATED = 20_000  # finite spaces up to this size are n_modelled point by point where points are excluded
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,46 +49,46 @@ class Suggestion:
     maximum: Maximum
     polished_value: float
     upper_bound: float  # of the base grid and the final one: rigorous where the base grid holds every value
-    source: str = "acquisition"  # or "joint bound", or "elsewhere"
+    source: str = "acquisition"  # or "joint bound", "restart", "constrained"
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """One maximisation of the acquisition: what is modelled, what is held fixed, what must not come again."""
+    """One maximisation of the acquisition: the model, what is fixed, and what is excluded."""
 
     space: Space
     gp: Surrogate
     data: Observations
     beta: float
-    pending: Array  # (m, d), whose values are on the way
+    pending: Array  # (m, d)
     fixed: Mapping[int, float]
-    incumbent: Array  # (d,), with the fixed coordinates, and where the known constraints hold
-    is_taken: Callable[[Array], bool]  # evaluated, pending, or against a known constraint
+    incumbent: Array  # (d,), with the fixed coordinates, moved to where the known constraints hold
+    excluded: Exclusion  # evaluated, pending, or against a known constraint
     granularity: Granularity = field(default_factory=Granularity)
-    recurring: bool = False  # whether the next search will have the same model and so the same base grid
-    look_elsewhere: bool = True  # whether to leave a point of which the model knows that it is no better
-    champions: Array | None = None  # (n, d), the best points known; None: by the model
-    joint: bool = False  # whether the joint bound chooses, or the sum of the factors' bounds with its certificate
-    refit: Refit | None = None  # how a model is fitted anew, where fresh looks are wished
-    searched: int = 0  # evaluations that a model had asked for
-    failures: Array | None = None  # (n, d), where evaluations failed: as well as known, but nothing is awaited there
+    recurring: bool = False  # whether the next search has the same model and base grid
+    restarts: bool = True  # whether to leave an exhausted optimum
+    incumbents: Array | None = None  # (n, d), the best points known; None: by posterior mean
+    joint: bool = False  # score by the joint bound, or by the sum of the factors' bounds with its certificate
+    refit: Refit | None = None  # fits the model of a restart
+    n_modelled: int = 0  # evaluations that a model asked for
+    failures: Array | None = None  # (n, d), where evaluations failed
 
     def run(self, engine: Engine) -> Suggestion:
-        """The maximiser on grids, if the factors can have them; then, if wished, the best by the joint bound."""
+        """The maximiser on grids, if the factors have tables; then, if asked for, the best by the joint bound."""
         if self.gridded is None:
             return self._off_grid(None)
         on_grid = self._on_grid(engine, self.gridded)
-        return self._off_grid(on_grid) if self.joint or self.gridded is not self.gp else self._or_elsewhere(on_grid)
+        return self._off_grid(on_grid) if self.joint or self.gridded is not self.gp else self._or_restart(on_grid)
 
     def _on_grid(self, engine: Engine, gp: Surrogate) -> Suggestion:
-        """Base grid, zooms, polish; then the best point that is not taken."""
+        """Base grid, zooms, polish; then the best point that is not excluded."""
         candidates = self.base
         maximum = self._maximum(engine, gp, candidates, recurring=self.recurring)
         if maximum.value == -np.inf:  # loopy max-sum met no allowed cell, but there is one
             maximum = self._at_anchor(candidates, maximum)
         spacing = np.array([spacing_of(values) for values in candidates])
         bound = maximum.upper_bound
-        coarse = bool(spacing[self._moving].max(initial=0.0) > COARSE)
+        coarse = bool(spacing[self._moving].max(initial=0.0) > COARSE_SPACING)
         for _ in range(self.granularity.levels(len(self.data)) if self._zoomable.any() else 0):
             point = _chosen(candidates, maximum)
             candidates = self._zoomed(point, spacing)
@@ -99,52 +100,52 @@ class Search:
             maximum = finer
             spacing = spacing / 2
         value, point = self._polished(_chosen(candidates, maximum), maximum, coarse)
-        # a value below the grid's maximum means that better points were taken: what is offered is the point's own value
+        # a value below the grid's maximum means that better points were excluded: report the point's own value
         offered = replace(maximum, value=min(value, maximum.value))
         return Suggestion(point, offered, value, max(bound, maximum.upper_bound))
 
     def _maximum(self, engine: Engine, gp: Surrogate, candidates: list[Array], recurring: bool = False) -> Maximum:
         if not self.space.constraints:
-            return engine.suggest(gp, self.data, self.beta, candidates, pending=self.narrowing, recurring=recurring)
+            return engine.suggest(gp, self.data, self.beta, candidates, pending=self.unresolved, recurring=recurring)
         walls = self.space.region.tables(candidates)
         return engine.suggest(
-            gp, self.data, self.beta, candidates, pending=self.narrowing, recurring=recurring, extra=walls
+            gp, self.data, self.beta, candidates, pending=self.unresolved, recurring=recurring, extra=walls
         )
 
     def _at_anchor(self, candidates: list[Array], maximum: Maximum) -> Maximum:
         anchor = self.space.region.anchor(self.fixed)
         if anchor is None:
-            raise AssertionError("a slice without an allowed point is searched")
+            raise AssertionError("a slice without an allowed point is n_modelled")
         held = set(self.space.region.variables)
         choice = np.array([np.searchsorted(v, anchor[i]) if i in held else 0 for i, v in enumerate(candidates)])
         value = float(self.acquisition.values(_chosen(candidates, replace(maximum, choice=choice))[None])[0])
         return replace(maximum, choice=choice, value=value, upper_bound=max(value, maximum.upper_bound))
 
     def _off_grid(self, on_grid: Suggestion | None) -> Suggestion:
-        """The best by the joint bound, from the maximiser on the grids and from strewn starts; nothing is certified."""
+        """The best by the joint bound, from the grid's maximiser and scattered starts; nothing is certified."""
         known = [self.incumbent] if on_grid is None else [on_grid.point]
-        found = self.scout.best(known)
-        if found is None:  # a finite space, nearly all taken
-            return self.rescored(on_grid, self.best_untaken(self.incumbent)[1], "joint bound")
-        return self._or_elsewhere(self.rescored(on_grid, found[1], "joint bound"))
+        found = self.joint_search.best(known)
+        if found is None:  # a finite space, nearly all excluded
+            return self.rescored(on_grid, self.best_not_excluded(self.incumbent)[1], "joint bound")
+        return self._or_restart(self.rescored(on_grid, found[1], "joint bound"))
 
-    def _or_elsewhere(self, chosen: Suggestion) -> Suggestion:
-        """The point chosen, unless a fresh look is due, or it can gain nothing: then the joint bound says where to."""
-        if not self.look_elsewhere:
+    def _or_restart(self, chosen: Suggestion) -> Suggestion:
+        """The chosen point, unless a restart is due or the point cannot improve anything: then another one."""
+        if not self.restarts:
             return chosen
-        scout, repeats = self.scout, False
+        joint_search, repeats = self.joint_search, False
         if self.refit is not None and not self.fixed:
-            look = FreshLook(self.scout, self.known, self.narrowing, self.refit, self.searched)
-            scout, repeats = look.unrepeating, look.repeats(chosen.point)
-            point = look.point() if (repeats or look.is_due) and look.would_stay(chosen.point) else None
+            restart = Restart(self.joint_search, self.known, self.unresolved, self.refit, self.n_modelled)
+            joint_search, repeats = restart.without_repeats, restart.repeats(chosen.point)
+            point = restart.point() if (repeats or restart.is_due) and restart.would_stay(chosen.point) else None
             if point is not None:
-                return self.rescored(chosen, point, "elsewhere")
-        if not repeats and self.scout.promise(chosen.point[None])[0] >= WORTHWHILE:
+                return self.rescored(chosen, point, "restart")
+        if not repeats and self.joint_search.optimistic_gain(chosen.point[None])[0] >= MIN_GAIN:
             return chosen
-        return self.rescored(chosen, scout.elsewhere(chosen.point), "elsewhere")
+        return self.rescored(chosen, joint_search.best_alternative(chosen.point), "restart")
 
     def rescored(self, on_grid: Suggestion | None, point: Array, source: str) -> Suggestion:
-        """``point``, which no certificate speaks of."""
+        """``point``, without a certificate."""
         value = float(self.acquisition.values(point[None])[0])
         if on_grid is None:
             choice = np.zeros(self.space.dim, dtype=np.int64)
@@ -155,13 +156,13 @@ class Search:
 
     @cached_property
     def gridded(self) -> Surrogate | None:
-        """What of the model can be put on grids: the members without a factor that is too large; None if none can."""
+        """The members of the model whose factors all have tables; None if there is none."""
         return gridded(self.gp, self.space)
 
     @cached_property
-    def scout(self) -> Scout:
+    def joint_search(self) -> JointSearch:
         """The search by the joint bound."""
-        return Scout(
+        return JointSearch(
             self.space,
             self.posterior,
             self.data,
@@ -170,16 +171,16 @@ class Search:
             self.incumbent,
             self.base,
             np.flatnonzero(self.space.is_continuous & ~np.isin(np.arange(self.space.dim), list(self.fixed))),
-            self.is_taken,
+            self.excluded,
             self.granularity.polish_steps,
-            self.champions,
+            self.incumbents,
             self.pending,
             self.known if self.failures is None else self.known.with_pending(self.failures),
         )
 
     @cached_property
     def acquisition(self) -> AverageAcquisition:
-        """phi between the grid points, deviations narrowed by the pending points."""
+        """phi off the grid, deviations conditioned on the pending points."""
         return AverageAcquisition.of(self.posterior, self.beta)
 
     @cached_property
@@ -224,7 +225,7 @@ class Search:
         return answer
 
     def _polished(self, at_grid: Array, maximum: Maximum, coarse: bool) -> tuple[float, Array]:
-        """The best free point that gradient ascent reaches from the grid's maximiser.
+        """The best point that polishing reaches from the grid's maximiser.
 
         A coarse base grid may have missed the hill on which the incumbent stands: then from there as well.
         """
@@ -232,14 +233,14 @@ class Search:
         if len(self._moving) and self.granularity.polish_steps:
             region, steps = self.space.region, self.granularity.polish_steps
             for start in (at_grid, self.incumbent) if coarse or region.constraints else (at_grid,):
-                reached.append(ascend(self.acquisition, start, self._moving, steps, region))
-        free = [pair for pair in reached if not self.is_taken(pair[1])]
-        return max(free, key=lambda pair: pair[0]) if free else self.best_untaken(at_grid)
+                reached.append(polish(self.acquisition, start, self._moving, steps, region))
+        free = [pair for pair in reached if pair[1] not in self.excluded]
+        return max(free, key=lambda pair: pair[0]) if free else self.best_not_excluded(at_grid)
 
     @cached_property
     def posterior(self) -> Posterior:
-        """The model given the data, deviations narrowed by the pending points and the failures."""
-        return self.known.with_pending(self.narrowing)
+        """The model given the data, deviations conditioned on pending and failed points."""
+        return self.known.with_pending(self.unresolved)
 
     @cached_property
     def known(self) -> Posterior:
@@ -247,22 +248,22 @@ class Search:
         return self.gp.condition(self.data)
 
     @cached_property
-    def narrowing(self) -> Array:
+    def unresolved(self) -> Array:
         """Pending points and failures, (n, d)."""
         return self.pending if self.failures is None else np.vstack([self.pending, self.failures])
 
     def points(self) -> Array:
-        """Every point of a finite space, or of the slice that is fixed, (n, d)."""
+        """Every point of a finite space that has the fixed coordinates, (n, d)."""
         parameters = enumerate(self.space.parameters)
-        values = [[self.fixed[i]] if i in self.fixed else p.grid(ENUMERABLE) for i, p in parameters]
+        values = [[self.fixed[i]] if i in self.fixed else p.grid(MAX_ENUMERATED) for i, p in parameters]
         return np.array(list(itertools.product(*values)))
 
-    def best_untaken(self, start: Array) -> tuple[float, Array]:
-        """The best point of a small finite space that is not taken; elsewhere the best of those met from ``start``."""
+    def best_not_excluded(self, start: Array) -> tuple[float, Array]:
+        """The best point that is not excluded: of all in a small finite space, else of those met from ``start``."""
         acquisition, parameters = self.acquisition, self.space.parameters
         free = [p.cardinality for i, p in enumerate(parameters) if i not in self.fixed]
-        if math.prod(free) <= ENUMERABLE:
-            points = np.array([point for point in self.points() if not self.is_taken(point)])
+        if math.prod(free) <= MAX_ENUMERATED:
+            points = np.array([point for point in self.points() if point not in self.excluded])
             if len(points) == 0:
                 raise SpaceExhausted("every point of this finite space is evaluated or pending")
             scores = acquisition.values(points)
@@ -271,30 +272,30 @@ class Search:
             np.concatenate([[x], grid[np.abs(grid - x) > RESOLUTION]]) for grid, x in zip(self.base, start, strict=True)
         ]
         for value, point in itertools.islice(_outward(acquisition, start, wider, self.space.region), 1000):
-            if not self.is_taken(point):
+            if point not in self.excluded:
                 return value, point
         rng = np.random.default_rng(len(self.data))
-        for point in patiently(self.space, (self.space.draw(rng, self.fixed) for _ in itertools.count()), 0):
-            if not self.is_taken(point):
+        for point in bounded_draws(self.space, (self.space.draw(rng, self.fixed) for _ in itertools.count()), 0):
+            if point not in self.excluded:
                 return float(acquisition.values(point[None])[0]), point
         raise SpaceExhausted("no point is left that is neither evaluated nor pending and that the constraints allow")
 
 
-def patiently(space: Space, points: Iterable[Array], known: int) -> Iterator[Array]:
-    """As many of ``points`` as it takes to find that a space is exhausted, of which ``known`` points may be met.
+def bounded_draws(space: Space, points: Iterable[Array], known: int) -> Iterator[Array]:
+    """The first of ``points``, enough to find that a space is exhausted of which ``known`` points are excluded.
 
-    Under constraints a draw is dear, and their region may be a few points: it ends when nothing new comes.
+    Under constraints a draw is expensive and the region may hold few points: the draws end when they only repeat.
     """
     if not space.constraints:
-        yield from itertools.islice(points, known + MOST_DRAWS)
+        yield from itertools.islice(points, known + MAX_DRAWS)
         return
     met: set[bytes] = set()
     idle = 0
-    for point in itertools.islice(points, known + CONSTRAINED_DRAWS):
+    for point in itertools.islice(points, known + MAX_CONSTRAINED_DRAWS):
         place = (point / RESOLUTION).round().tobytes()
         idle = idle + 1 if place in met else 0
         met.add(place)
-        if idle == IDLE_DRAWS:
+        if idle == MAX_IDLE_DRAWS:
             return
         yield point
 
@@ -302,9 +303,9 @@ def patiently(space: Space, points: Iterable[Array], known: int) -> Iterator[Arr
 def _outward(
     acquisition: AverageAcquisition, start: Array, candidates: Sequence[Array], region: Region
 ) -> Iterator[tuple[float, Array]]:
-    """Points of the grid, the best first as far as met: from each, one coordinate is changed at a time.
+    """Points of the grid in the order of a best-first search that changes one coordinate at a time.
 
-    What a known constraint forbids is not met.
+    Points that break a known constraint are left out.
     """
     walled = set(region.variables)
     heap = [(-float(acquisition.values(start[None])[0]), start.tobytes())]

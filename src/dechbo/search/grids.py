@@ -1,4 +1,4 @@
-"""How fine the grids are: a base grid over the whole domain within a budget of work, and which factors can have one."""
+"""Grids: a base grid over the whole domain within a budget of work, and which factors can have tables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dechbo.space import Parameter, Space
 
 Array = NDArray[np.float64]
 
-FINEST, FINEST_PAIR, COARSEST = 65, 33, 5  # candidates of a continuous variable on the base grid
-WALL_CELLS = 2**16  # of the table of a known constraint
+MAX_CANDIDATES, MAX_PAIR_CANDIDATES, MIN_CANDIDATES = 65, 33, 5  # candidates of a continuous variable on the base grid
+MAX_CONSTRAINT_CELLS = 2**16  # of the table of a known constraint
 OVERHEAD = 50  # a cell costs about as much as (t + 50)^2 multiply-adds: building and reading it is not free
-LARGEST_TABLE = 8  # variables; a factor with more of them or of cells has no table: the point is found off the grid
-MOST_CELLS = 2**21
+MAX_TABLE_SIZE = 8  # variables; a factor with more of them, or of cells, has no table
+MAX_TABLE_CELLS = 2**21
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Granularity:
 
 
 def gridded(gp: Surrogate, space: Space) -> Surrogate | None:
-    """The model, or those members of an ensemble, whose factors can all have tables; None if none is."""
+    """The model, or those of its members, whose factors can all have tables; None if there is none."""
     cells = np.array(
-        [p.cardinality if is_category else min(p.cardinality, COARSEST) for p, is_category in _kinds(space)]
+        [p.cardinality if is_category else min(p.cardinality, MIN_CANDIDATES) for p, is_category in _kinds(space)]
     )
 
     def has_tables(member: AdditiveGP) -> bool:
         sizes = (np.log(cells[list(scope)]).sum() for scope in member.graph.scopes if len(scope) > 1)
-        return member.graph.max_factor_size <= LARGEST_TABLE and max(sizes, default=0.0) <= np.log(MOST_CELLS)
+        return member.graph.max_factor_size <= MAX_TABLE_SIZE and max(sizes, default=0.0) <= np.log(MAX_TABLE_CELLS)
 
     if isinstance(gp, AdditiveGP):
         return gp if has_tables(gp) else None
@@ -66,7 +66,7 @@ def _kinds(space: Space) -> Iterator[tuple[Parameter, bool]]:
 
 
 def grid_graph(gp: Surrogate, space: Space) -> FactorGraph:
-    """The factors for which a base grid is made: those that can have tables, or lines along each variable."""
+    """The graph of the base grid: the factors that can have tables, or singletons if none can."""
     on_grid = gridded(gp, space)
     return FactorGraph.singletons(gp.graph.dim) if on_grid is None else on_grid.graph
 
@@ -79,23 +79,23 @@ def base_candidates(
     for scope in graph.scopes:
         largest[list(scope)] = np.maximum(largest[list(scope)], len(scope))
     cardinalities = np.array([parameter.cardinality for parameter in space.parameters])
-    cells = float(FINEST_PAIR**2)
+    cells = float(MAX_PAIR_CANDIDATES**2)
     while True:
-        counts = np.clip(np.floor(cells ** (1 / largest) + 1e-9), COARSEST, FINEST).astype(np.int64)
+        counts = np.clip(np.floor(cells ** (1 / largest) + 1e-9), MIN_CANDIDATES, MAX_CANDIDATES).astype(np.int64)
         sizes = np.where(space.is_categorical, cardinalities, np.minimum(counts, cardinalities))
         sizes[list(fixed)] = 1
         total = np.multiply.reduceat(sizes[graph.members], graph.starts[:-1]).sum()
-        if total * (evaluations + OVERHEAD) ** 2 <= granularity.work or (counts == COARSEST).all():
+        if total * (evaluations + OVERHEAD) ** 2 <= granularity.work or (counts == MIN_CANDIDATES).all():
             break
         cells /= 2
     for scope in space.region.scopes:
-        counts[list(scope)] = np.minimum(counts[list(scope)], int(WALL_CELLS ** (1 / len(scope))))
+        counts[list(scope)] = np.minimum(counts[list(scope)], int(MAX_CONSTRAINT_CELLS ** (1 / len(scope))))
     grid = [
         np.array([fixed[i]]) if i in fixed else parameter.grid(int(counts[i]))
         for i, parameter in enumerate(space.parameters)
     ]
     anchor = space.region.anchor(fixed) if space.constraints else None
-    if anchor is not None:  # so that there is an allowed cell on every grid
+    if anchor is not None:  # every grid has an allowed cell
         for i in set(space.region.variables) - set(fixed):
             grid[i] = np.unique(np.append(grid[i], anchor[i]))
     return grid

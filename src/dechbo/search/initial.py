@@ -1,4 +1,4 @@
-"""The initial design: scrambled Sobol points that satisfy the known constraints, without end."""
+"""The initial design: an endless sequence of scrambled Sobol points that satisfy the known constraints."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from dechbo.space import Space
 
 Array = NDArray[np.float64]
 
-REJECTED = 6  # log2 of how many Sobol points may be rejected for each that satisfies the constraints
+LOG2_REJECTED = 6  # log2 of how many Sobol points may be rejected for each that satisfies the constraints
 
 
 def initial_points(space: Space, seed: int, drawn: int, asked: int, fixed: Mapping[int, float]) -> Iterator[Array]:
-    """Points from number ``drawn`` on, as far as SciPy has them, then random ones that depend on ``asked``.
+    """Sobol points from number ``drawn`` on, then random ones that depend on ``asked``.
 
-    Under constraints the Sobol points that break one are left out; where they are few, the random ones walk through the
-    region that the constraints leave.
+    Points that break a known constraint are left out; where few are left, random ones walk through the allowed region.
     """
     if space.dim <= qmc.Sobol.MAXDIM:
         sobol = qmc.Sobol(space.dim, rng=np.random.default_rng([seed, 0]))
@@ -35,8 +34,8 @@ def initial_points(space: Space, seed: int, drawn: int, asked: int, fixed: Mappi
 
 
 def _allowed(space: Space, sobol: qmc.Sobol, enough: int, fixed: Mapping[int, float]) -> Iterator[Array]:
-    """The Sobol points that satisfy the constraints, among the first 2**(enough + REJECTED)."""
-    for block in [enough, *range(enough, enough + REJECTED)]:  # each time as many as all before
+    """The Sobol points that satisfy the constraints, among the first 2**(enough + LOG2_REJECTED)."""
+    for block in [enough, *range(enough, enough + LOG2_REJECTED)]:  # each time as many as all before
         points = np.array([_point(space, u, fixed) for u in sobol.random_base2(block)])
         yield from points[space.region.allows(points)]
 

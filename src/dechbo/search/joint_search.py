@@ -1,4 +1,4 @@
-"""Points off the grid: chosen by the joint bound mu(x) + sqrt(beta) sigma(x) of the whole function.
+"""Points off the grid, chosen by the joint bound mu(x) + sqrt(beta) sigma(x) of the whole function.
 
 The sum of the factors' bounds can be maximised with a certificate, but it counts each factor's uncertainty by itself:
 sum_I sigma_I stays large where f is known. The joint bound knows better, and does not care how large a factor is.
@@ -8,7 +8,7 @@ Nothing is certified about it: it is the best of many starts, some of them follo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,38 +16,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.acquisition import JointAcquisition
+from dechbo.data.excluded import Exclusion
 from dechbo.data.observations import Observations
 from dechbo.gp.ensemble import Posterior, members_of
-from dechbo.search.polish import ascend
+from dechbo.search.polish import polish
 from dechbo.space import Space
 
 Array = NDArray[np.float64]
 
-SHARE = 0.3  # of what the best pending point promised, which another has to promise beyond it
-WORTHWHILE = 1e-5  # what a point has to promise, in standard deviations of the values, to be worth an evaluation
-STARTS, ASCENTS = 256, 4  # of each kind of start, and how many are followed uphill
-WORK = 3e8  # one-dimensional kernels that the starts may cost
-FINEST_STEPS = 1024  # values of a discrete number between which a start may choose
-BEST = 3  # the best points observed, around which starts are strewn
+PENDING_SHARE = 0.3  # of the best pending point's gain that another point has to add to it
+MIN_GAIN = 1e-5  # optimistic gain, in standard deviations of the values, that is worth an evaluation
+N_STARTS, N_POLISHED = 256, 4  # starts of each kind, and how many are polished
+WORK = 3e8  # one-dimensional kernel evaluations that the starts may cost
+MAX_STEPS = 1024  # values of a discrete number that a start may take
+N_INCUMBENTS = 3  # best points around which starts are scattered
 
 
 @dataclass(frozen=True, eq=False)
-class Scout:
-    """One search by the joint bound: what is known, what is held fixed, what must not come again."""
+class JointSearch:
+    """One search by the joint bound: what is known, fixed and excluded."""
 
     space: Space
-    posterior: Posterior  # deviations narrowed by pending points
+    posterior: Posterior  # deviations conditioned on pending points
     data: Observations
     beta: float
     fixed: Mapping[int, float]
     incumbent: Array  # (d,), with the fixed coordinates, and where the known constraints hold
     lines: Sequence[Array]  # candidates of each variable
-    moving: NDArray[np.int64]  # the continuous variables that are free
-    is_taken: Callable[[Array], bool]
-    steps: int  # of each ascent
-    champions: Array | None = None  # (n, d), the best points known first; None: those with the best posterior means
-    pending: Array | None = None  # (m, d), points whose values are on the way
-    before: Posterior | None = None  # without the pending points
+    moving: NDArray[np.int64]  # continuous variables that are not fixed
+    excluded: Exclusion
+    steps: int  # of each polish
+    incumbents: Array | None = None  # (n, d), the best first; None: by posterior mean
+    pending: Array | None = None  # (m, d)
+    without_pending: Posterior | None = None
 
     @cached_property
     def joint(self) -> JointAcquisition:
@@ -55,77 +56,74 @@ class Scout:
         return JointAcquisition(self.posterior, self.beta)
 
     def best(self, known: Sequence[Array] = ()) -> tuple[float, Array] | None:
-        """The free point with the highest joint bound, from ``known`` points and strewn starts; None: all are taken."""
+        """The point with the highest joint bound, from ``known`` and scattered starts; None if all are excluded."""
         starts = np.vstack([*known, self.starts])
         values = self.joint.values(starts)
         order = np.argsort(-values, kind="stable")
         reached = [(float(values[k]), starts[k]) for k in order]
         if len(self.moving) and self.steps:
-            free = itertools.islice((int(k) for k in order if not self.is_taken(starts[k])), ASCENTS)
+            free = itertools.islice((int(k) for k in order if starts[k] not in self.excluded), N_POLISHED)
             chosen = list(dict.fromkeys([*range(len(known)), *free]))
             reached = [
-                ascend(self.joint, starts[k], self.moving, self.steps, self.space.region) for k in chosen
+                polish(self.joint, starts[k], self.moving, self.steps, self.space.region) for k in chosen
             ] + reached
             reached.sort(key=lambda pair: -pair[0])
-        return next((pair for pair in reached if not self.is_taken(pair[1])), None)
+        return next((pair for pair in reached if pair[1] not in self.excluded), None)
 
-    def elsewhere(self, point: Array) -> Array:
-        """The best free point by the joint bound that may beat the best; if none may, the one least known.
+    def best_alternative(self, point: Array) -> Array:
+        """The best start by the joint bound that may improve on the best point; if none may, the least certain one.
 
-        If every start is taken, ``point`` stays.
+        If every start is excluded, ``point`` stays.
         """
         starts = self.starts
         mean, deviation = self.posterior.joint(starts)
-        promising = self.promise(starts) >= WORTHWHILE
+        promising = self.optimistic_gain(starts) >= MIN_GAIN
         order = np.lexsort([-np.where(promising, mean + np.sqrt(self.beta) * deviation, deviation), ~promising])
-        free = list(itertools.islice((k for k in order if not self.is_taken(starts[k])), ASCENTS))
+        free = list(itertools.islice((k for k in order if starts[k] not in self.excluded), N_POLISHED))
         reached = [
-            ascend(self.joint, starts[k], self.moving, self.steps, self.space.region)
+            polish(self.joint, starts[k], self.moving, self.steps, self.space.region)
             for k in free
             if promising[k] and len(self.moving) and self.steps
         ]
         for _, end in sorted(reached, key=lambda pair: -pair[0]):
-            if self.promise(end[None])[0] >= WORTHWHILE and not self.is_taken(end):
+            if self.optimistic_gain(end[None])[0] >= MIN_GAIN and end not in self.excluded:
                 return end
         return starts[free[0]] if free else point
 
-    def promise(self, points: Array) -> Array:
-        """How much ``points`` may gain over the best observed one: mean and two deviations of the difference.
+    def optimistic_gain(self, points: Array) -> Array:
+        """Mean plus two deviations of f(point) - f(incumbent) for ``points`` (n, d).
 
-        What the best pending point promised is not counted again: a point that gains too little over it is worth less.
+        The gain that the best pending point already stands for is not counted twice.
         """
-        over = _gain(self.posterior, points, self._champions[0])
-        if self._awaited is None:
+        over = _gain(self.posterior, points, self._incumbents[0])
+        if self._best_pending is None:
             return over
-        best, promised = self._awaited
-        beyond = _gain(self.posterior, points, best) - SHARE * max(promised, 0.0) + WORTHWHILE
+        best, gain = self._best_pending
+        beyond = _gain(self.posterior, points, best) - PENDING_SHARE * max(gain, 0.0) + MIN_GAIN
         return np.minimum(over, beyond)
 
     @cached_property
-    def _awaited(self) -> tuple[Array, float] | None:
-        """The pending point with the best mean, and the most that one promised over the best observed; None: none."""
-        if self.pending is None or self.before is None:
+    def _best_pending(self) -> tuple[Array, float] | None:
+        """The pending point with the best mean, and the largest optimistic gain of a pending point."""
+        if self.pending is None or self.without_pending is None:
             return None
         pending = self.pending[self._within_reach(self.pending)]
         if len(pending) == 0:
             return None
         best = pending[int(self.posterior.joint(pending)[0].argmax())]
-        return best, float(_gain(self.before, pending, self._champions[0]).max())
+        return best, float(_gain(self.without_pending, pending, self._incumbents[0]).max())
 
     @cached_property
-    def _champions(self) -> Array:
-        """The observed points with the best posterior means; the best first.
-
-        Of those that could be suggested but for being known; if there are none, the incumbent moved there.
-        """
-        if self.champions is not None:
-            return self.champions
-        means = smoothed(self.posterior, self.data)
+    def _incumbents(self) -> Array:
+        """The allowed observed points with the best posterior means, best first; the incumbent if none is allowed."""
+        if self.incumbents is not None:
+            return self.incumbents
+        means = posterior_means(self.posterior, self.data)
         held = self._within_reach(self.data.X)
         if not held.any():
             return self.incumbent[None]
-        champions: Array = self.data.X[held][np.argsort(-means[held], kind="stable")[:BEST]]
-        return champions
+        incumbents: Array = self.data.X[held][np.argsort(-means[held], kind="stable")[:N_INCUMBENTS]]
+        return incumbents
 
     def _within_reach(self, points: Array) -> NDArray[np.bool_]:
         """Which of ``points`` (n, d) have the fixed coordinates and satisfy the known constraints."""
@@ -136,29 +134,29 @@ class Scout:
 
     @cached_property
     def starts(self) -> Array:
-        """Random points, points that differ from the incumbent in one coordinate, and points strewn around the best."""
+        """Random points, points that differ from the incumbent in one coordinate, and points around the incumbents."""
         d = self.space.dim
         rng = np.random.default_rng([len(self.data), len(self.posterior_points)])
         members = len(members_of(self.posterior))
-        many = int(np.clip(WORK / (16 * d * len(self.posterior_points) * members), 16, STARTS))
+        many = int(np.clip(WORK / (16 * d * len(self.posterior_points) * members), 16, N_STARTS))
         parts = [np.array([self.space.from_uniform(u) for u in rng.random((many, d))])]
         along = [(i, x) for i in rng.permutation(d)[:many].tolist() for x in self.lines[i]]
         along = [along[k] for k in rng.permutation(len(along))[: 3 * many]]
         line = np.tile(self.incumbent, (len(along), 1))
         line[np.arange(len(along)), [i for i, _ in along]] = [x for _, x in along]
         parts.append(line)
-        parts += [self._strewn(rng, champion, many) for champion in self._champions]
+        parts += [self._scattered(rng, champion, many) for champion in self._incumbents]
         chosen = np.vstack(parts)
         chosen[:, list(self.fixed)] = list(self.fixed.values())
         return self.space.region.pulled(chosen, self.incumbent) if self.space.constraints else chosen
 
     @property
     def posterior_points(self) -> Array:
-        """Where observed, and where pending."""
+        """Observed and pending points."""
         return members_of(self.posterior)[0][1].X
 
-    def _strewn(self, rng: np.random.Generator, centre: Array, many: int) -> Array:
-        """Points that share most coordinates with ``centre``: numbers moved a little, categories drawn anew."""
+    def _scattered(self, rng: np.random.Generator, centre: Array, many: int) -> Array:
+        """Points that share most coordinates with ``centre``: numbers move a little, categories are drawn again."""
         d = self.space.dim
         changed = rng.random((many, d)) < min(0.5, 10 / d)
         changed[np.arange(many), rng.integers(d, size=many)] = True
@@ -168,14 +166,14 @@ class Scout:
             if self.space.is_categorical[i]:
                 fresh[:, i] = rng.choice(self.lines[i], many)
             else:  # the value next to it
-                values = self.space.parameters[i].grid(FINEST_STEPS)
+                values = self.space.parameters[i].grid(MAX_STEPS)
                 fresh[:, i] = values[np.abs(values - fresh[:, i, None]).argmin(axis=1)]
         answer: Array = np.where(changed, fresh, centre)
         return answer
 
 
-def smoothed(posterior: Posterior, data: Observations) -> Array:
-    """The posterior means where observed, K alpha = y - noise alpha, (n,)."""
+def posterior_means(posterior: Posterior, data: Observations) -> Array:
+    """The posterior means at the observed points, K alpha = y - noise alpha, (n,)."""
     means = np.zeros(len(data))
     for weight, member in members_of(posterior):
         noise = member.gp.hyperparameters.noise + data.noise + member.jitter

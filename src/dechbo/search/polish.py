@@ -1,7 +1,7 @@
-"""Gradient ascent of an acquisition in the continuous coordinates of a point: free, or within limits.
+"""Polish: gradient ascent of an acquisition in the continuous coordinates of a point, free or within limits.
 
-Limits are smooth functions that need to stay at or above 0. With few coordinates sequential quadratic programmes hold
-them; with many an augmented Lagrangian, a(x) - sum_c (max(0, m_c - w h_c(x))^2 - m_c^2) / 2w, whose multipliers m and
+Limits are smooth functions that stay at or above 0. With few coordinates sequential quadratic programming holds them;
+with many an augmented Lagrangian does, a(x) - sum_c (max(0, m_c - w h_c(x))^2 - m_c^2) / 2w, whose multipliers m and
 weight w are updated between ascents.
 """
 
@@ -21,10 +21,10 @@ from dechbo.space import Region
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-FEW = 30  # coordinates up to which quadratic programmes are cheap
-ROUNDS = 5  # of the multipliers
-SETTLED = 1e-2  # a multiplier that moves no more than this has arrived
-MET = 1e-6  # a limit missed by no more than this is met
+MAX_SLSQP_DIM = 30  # coordinates up to which SLSQP is cheap
+MULTIPLIER_ROUNDS = 5  # updates of the multipliers
+MULTIPLIER_TOLERANCE = 1e-2  # a multiplier that moves less has converged
+LIMIT_TOLERANCE = 1e-6  # a limit missed by less is met
 
 
 class Smooth(Protocol):
@@ -47,7 +47,7 @@ class Edge:
         return self.region.slopes(self.number, point)
 
 
-def ascend(
+def polish(
     acquisition: Smooth, start: Array, moving: Indices, steps: int, region: Region | None = None
 ) -> tuple[float, Array]:
     """Gradient ascent in the coordinates ``moving``, within the unit cube and ``region``; never below the start."""
@@ -72,21 +72,21 @@ def ascend(
     point[moving] = np.clip(found.x, 0.0, 1.0)
     if region is None or not region.constraints or region.allows(point[None])[0]:
         return float(-found.fun), point
-    end = within(region, start, climb(acquisition, edges(region), start, moving, steps), moving)
+    end = within(region, start, polish_within(acquisition, edges(region), start, moving, steps), moving)
     value = acquisition.value_and_gradient(end)[0]
     return (value, end) if value > before else (before, start)
 
 
-def climb(acquisition: Smooth, limits: Sequence[Smooth], start: Array, moving: Indices, steps: int) -> Array:
-    """Where the ascent ends that keeps all ``limits`` at or above 0, but for what the last step leaves."""
-    ascent = _sequential if len(moving) <= FEW else _augmented
+def polish_within(acquisition: Smooth, limits: Sequence[Smooth], start: Array, moving: Indices, steps: int) -> Array:
+    """The end of an ascent that keeps all ``limits`` at or above 0, up to the last step's error."""
+    ascent = _sequential if len(moving) <= MAX_SLSQP_DIM else _augmented
     point = start.copy()
     point[moving] = np.clip(ascent(acquisition, limits, start, moving, steps), 0.0, 1.0)
     return point
 
 
 def _sequential(acquisition: Smooth, limits: Sequence[Smooth], start: Array, moving: Indices, steps: int) -> Array:
-    """Sequential quadratic programmes; the unit cube is among the limits: SLSQP warns of bounds missed by a hair."""
+    """SLSQP; the unit cube is among the limits because SLSQP warns of bounds missed by rounding."""
     many = len(moving)
     walls = np.vstack([np.eye(many), -np.eye(many)])
     tops = np.append(np.zeros(many), np.ones(many))
@@ -138,13 +138,16 @@ def _augmented(acquisition: Smooth, limits: Sequence[Smooth], start: Array, movi
 
     free = start[moving]
     bounds, options = [(0.0, 1.0)] * len(moving), {"maxiter": (steps + 1) // 2}
-    for _ in range(ROUNDS):
+    for _ in range(MULTIPLIER_ROUNDS):
         found = minimize(descent, free, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         free = np.clip(found.x, 0.0, 1.0)
         point[moving] = free
         inside = np.array([limit.value_and_gradient(point)[0] for limit in limits])
         updated = np.maximum(0.0, multipliers - weight * inside)
-        settled = inside.min(initial=0.0) >= -MET and np.abs(updated - multipliers).max(initial=0.0) <= SETTLED
+        settled = (
+            inside.min(initial=0.0) >= -LIMIT_TOLERANCE
+            and np.abs(updated - multipliers).max(initial=0.0) <= MULTIPLIER_TOLERANCE
+        )
         multipliers, weight = updated, 3 * weight
         if settled:
             break

@@ -22,6 +22,7 @@ from dechbo.studies.outcome import Outcome, shortened_error
 from dechbo.studies.recovery import recover_all
 from dechbo.studies.storage import GRACE_SECONDS, HEARTBEAT_SECONDS, absolute, checked, reported, shown
 from dechbo.studies.studyfile import StudyFile
+from dechbo.theory import TheoryOptions
 
 IMPORTED = "dechbo:imported"  # system attribute: an old result, told and not evaluated by this study
 CONSTRAINT = "constraints:"  # Optuna's own: system attributes of a trial begin so
@@ -145,6 +146,8 @@ class OpenStudy:
     def _sampler(self) -> DecHBOSampler:
         options = dict(self.file.options)
         graph = options.pop("graph", None)
+        if "beta" in options:
+            options["theory"] = TheoryOptions(beta=options.pop("beta"))
         return DecHBOSampler(
             seed=self.seed,
             graph=graph if self.file.factors is None else self.file.factors,

@@ -77,7 +77,7 @@ class Follower:
         """
         optimizer, told = self.optimizer, len(history.evaluations)
         early = told < optimizer.n_initial or all(evaluation.failed for evaluation in history.evaluations)
-        if early or optimizer.graph != "learned" or not optimizer.centred:
+        if early or optimizer.graph != "learned" or not optimizer.model.centred:
             return None
         behind = kept.evaluations_behind(study)
         if behind is not None and behind // REBUILD_EVERY >= told // REBUILD_EVERY:

@@ -1,0 +1,45 @@
+"""ModelOptions: what the objective may look like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dechbo.checks import flag, one_of, whole
+from dechbo.structure.learner import Effort
+
+KERNELS = ("matern52", "se")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """What the objective may look like; the defaults are meant to be left alone.
+
+    Parameters
+    ----------
+    kernel
+        "matern52" or "se" (squared exponential) for numeric parameters; categories have a kernel of their own.
+    centred
+        With True each factor is the pure effect of its parameters together, beyond what any fewer of them do. With
+        False it is a free function of them. A given graph is then closed under subsets, unless one of its factors has
+        more than 4 parameters: such a graph stays as it is, with free functions.
+    full_factor
+        For a learned graph: whether a model with one factor over all parameters may take part, as far as the evidence
+        asks for it. With more than 8 parameters its point is found off the grid, without a certificate.
+        ``TheoryOptions(beta="theory")`` and ``"theory-factor"`` switch it off.
+    graph_samples
+        For a learned graph: how many sampled graphs the acquisition averages (Eq. 5).
+    effort
+        For a learned graph: how much work the sampling may cost.
+    """
+
+    kernel: str = "matern52"
+    centred: bool = True
+    full_factor: bool = True
+    graph_samples: int = 3
+    effort: Effort = field(default_factory=Effort)
+
+    def __post_init__(self) -> None:
+        one_of("kernel", self.kernel, KERNELS)
+        flag("centred", self.centred)
+        flag("full_factor", self.full_factor)
+        object.__setattr__(self, "graph_samples", whole("graph_samples", self.graph_samples, 1))
