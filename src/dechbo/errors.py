@@ -53,6 +53,10 @@ class StudyError(DechboError, RuntimeError):
     """A study cannot go on: its file changed, its objective is broken, or every evaluation fails."""
 
 
+class WorkerDied(DechboError, RuntimeError):
+    """The process or machine that evaluated a point died."""
+
+
 class Hopeless(StudyError):
     """A run has ended early: its first evaluations all failed."""
 

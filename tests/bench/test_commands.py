@@ -108,12 +108,11 @@ def test_progress_counts_and_estimates() -> None:
     page = io.StringIO()
     with Progress(Console(file=page, width=200, force_terminal=True), runs, workers=1) as progress:
         for run in runs[:2]:
-            progress.started(run)
+            progress.run_started(run)
             for done in range(1, 6):
-                progress.step(run, done, 1.0 / done)
-            progress.tick()
-        progress.over(runs[0], "finished", 0.2, 1.0)
-        progress.over(runs[1], "out of time", 0.2, 1.0)
+                progress.evaluation_done(run, done, 1.0 / done)
+        progress.run_ended(runs[0], "finished", 0.2, 1.0)
+        progress.run_ended(runs[1], "out of time", 0.2, 1.0)
         assert 0 < progress.seconds_left() < 1
         assert progress.unfinished == [(runs[1], "out of time")]
     assert "1/3" in page.getvalue()

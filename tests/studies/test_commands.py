@@ -12,9 +12,9 @@ from rich.console import Console
 
 from dechbo.cli import app
 from dechbo.errors import StudyFileError
+from dechbo.execution.outcome import Outcome
 from dechbo.studies import starter, summary
 from dechbo.studies.opened import OpenStudy
-from dechbo.studies.outcome import Outcome
 from dechbo.studies.run import StudyRun
 from dechbo.studies.session import Session, Wish
 from dechbo.studies.studyfile import StudyFile
@@ -119,7 +119,7 @@ def test_trials_of_others_are_counted_but_not_as_ours(tmp_path, monkeypatch):
     file = StudyFile.read(write_study(tmp_path, trials=6))
     page = io.StringIO()
     session = Session(StudyRun(file), Wish(file.path, no_picture=True), Console(file=page, width=120))
-    monkeypatch.setattr(session, "_workers", lambda: Beside(OpenStudy(file)))
+    monkeypatch.setattr(session, "_executor", lambda: Beside(OpenStudy(file)))
     assert session.run() == 0
     lines = [line.split() for line in page.getvalue().splitlines() if line.startswith("trial ")]
     assert [(line[1], line[4], line[-3:]) for line in lines[:1]] == [("0", "-2", ["2", "of", "6"])]

@@ -11,12 +11,12 @@ import pytest
 import yaml
 from rich.console import Console
 
+from dechbo.execution.outcome import Outcome
 from dechbo.graph import FactorGraph
 from dechbo.interactions import Interaction
 from dechbo.optimizer import AskInfo
 from dechbo.studies import words
 from dechbo.studies.display import Board, finishing
-from dechbo.studies.outcome import Outcome
 from dechbo.studies.rows import Standing
 from dechbo.studies.run import Event
 

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
+from dechbo.execution import ProcessExecutor
+from dechbo.studies import StudyFile, StudyRun
 
 STUDY = """\
 name: killed
@@ -42,7 +44,8 @@ def run(lr, layers, act, drop):
 # Runs the study and says what happens; can kill itself right before or after its n-th write to the database.
 RUN = """\
 import os, signal, sys
-from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
+from dechbo.execution import ProcessExecutor
+from dechbo.studies import StudyFile, StudyRun
 from dechbo.studies.database import Database
 
 left = int(sys.argv[1])
@@ -67,7 +70,7 @@ if left:
 file = StudyFile.read("study.yaml")
 run = StudyRun(file)
 print("open", flush=True)
-with ProcessWorkers(file.objective, 1) as workers:
+with ProcessExecutor(file.objective, 1) as workers:
     run.run(workers, on_event=lambda event: print(event.kind, flush=True))
 """
 
@@ -95,7 +98,7 @@ def run_to_the_end(folder: Path) -> None:
 def run_here(folder: Path, kind: type[StudyRun] = StudyRun, workers: int = 1) -> StudyRun:
     file = StudyFile.read(folder / "study.yaml")
     run = kind(file)
-    with ProcessWorkers(file.objective, workers) as processes:
+    with ProcessExecutor(file.objective, workers) as processes:
         run.run(processes)
     return run
 
@@ -143,13 +146,14 @@ def test_a_study_killed_five_times_ends_like_one_never_killed(tmp_path: Path) ->
     expected = results(whole)
     assert len(expected) == 14
     counts = []
-    for kill in (
+    kills: tuple[Callable[[], None], ...] = (
         lambda: killed_at_event(broken, "started", 3, 0.02),  # while evaluating
         lambda: killed_at_write(broken, 5, "before"),  # it recovers the dead trial with the first four
         lambda: killed_at_write(broken, 8, "after"),  # while telling
         lambda: killed_at_event(broken, "asking", 3, 0.03),  # while asking
         lambda: killed_at_write(broken, 14, "before"),
-    ):
+    )
+    for kill in kills:
         kill()
         counts.append(len(results(broken)))
     assert counts == sorted(counts)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dechbo.execution.outcome import Outcome
 from dechbo.space import Categorical, Float, Int, Space
 from dechbo.studies.curves import MOST_CURVES, MOST_PARAMETERS, curves_of
 from dechbo.studies.opened import OpenStudy
-from dechbo.studies.outcome import Outcome
 from dechbo.studies.picture import draw
 from dechbo.studies.studyfile import StudyFile
 

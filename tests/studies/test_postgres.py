@@ -168,7 +168,8 @@ RUN = """\
 import os, signal, socket, sys
 if sys.argv[1] == "away":
     socket.gethostname = lambda: "another-machine"
-from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
+from dechbo.execution import ProcessExecutor
+from dechbo.studies import StudyFile, StudyRun
 
 def on_event(event):
     global started
@@ -180,7 +181,7 @@ def on_event(event):
 started = 0
 file = StudyFile.read("study.yaml")
 run = StudyRun(file, interval=1, grace=4)
-with ProcessWorkers(file.objective, 1) as workers:
+with ProcessExecutor(file.objective, 1) as workers:
     run.run(workers, on_event=on_event)
 """
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,9 @@ import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
 from dechbo.errors import Hopeless, OptionError, ParameterError, StorageError, StudyError
+from dechbo.execution import InlineExecutor, Outcome, ProcessExecutor
 from dechbo.integrations.optuna import DIED, OWNER, this_process
-from dechbo.studies import Event, Outcome, ProcessWorkers, StudyFile, StudyRun
+from dechbo.studies import Event, StudyFile, StudyRun
 from dechbo.studies.database import database_of
 from dechbo.studies.identity import settled
 from dechbo.studies.recovery import abandon, recover_all
@@ -36,28 +36,21 @@ options: {graph: random, n_initial: 4}
 """
 
 
-class Inline:
-    """Workers that evaluate in this process, when they are waited for."""
+class Inline(InlineExecutor):
+    """Counts the tasks that run at once; what its function raises gets through."""
 
-    def __init__(self, function: Callable[[dict[str, Any]], Outcome], capacity: int = 1) -> None:
-        self.capacity = capacity
-        self.function = function
-        self.submitted: list[tuple[int, dict[str, Any]]] = []
-        self.most = 0
+    most = 0
 
     def submit(self, number: int, params: dict[str, Any]) -> None:
-        assert len(self.submitted) < self.capacity
-        self.submitted.append((number, params))
-        self.most = max(self.most, len(self.submitted))
+        super().submit(number, params)
+        self.most = max(self.most, len(self._running))
 
     def wait(self, timeout: float) -> list[tuple[int, Outcome]]:
-        if timeout == 0 or not self.submitted:
-            return []
-        number, params = self.submitted.pop(0)
-        return [(number, self.function(params))]
-
-    def close(self, *, kill: bool = False) -> None:
-        self.submitted.clear()
+        finished = super().wait(timeout)
+        for _, outcome in finished:
+            if outcome.exception is not None:
+                raise outcome.exception
+        return finished
 
 
 def value_of(params: dict[str, Any]) -> Outcome:
@@ -737,20 +730,21 @@ def test_a_broken_objective_ends_the_run_and_costs_no_trial(tmp_path: Path) -> N
     (tmp_path / "train.py").write_text("import not_there_at_all\n")
     file = study_file(tmp_path, STUDY + 'objective: {python: "train:run"}\n')
     run = StudyRun(file)
-    with ProcessWorkers(file.objective, 1) as workers, pytest.raises(StudyError, match="not_there_at_all"):
+    with ProcessExecutor(file.objective, 1) as workers, pytest.raises(StudyError, match="not_there_at_all"):
         run.run(workers)
     assert run.finished == 0
     (tmp_path / "train.py").write_text("def run(x, n, c): return x ** 2 + n\n")
-    with ProcessWorkers(file.objective, 2) as workers:
+    with ProcessExecutor(file.objective, 2) as workers:
         run.run(workers)
     assert (run.finished, run.failed) == (6, 0)
     assert run.trials[1].params == run.trials[0].params
 
 
 TOGETHER = """\
-from dechbo.studies import ProcessWorkers, StudyFile, StudyRun
+from dechbo.execution import ProcessExecutor
+from dechbo.studies import StudyFile, StudyRun
 file = StudyFile.read("study.yaml")
-with ProcessWorkers(file.objective, 2) as workers:
+with ProcessExecutor(file.objective, 2) as workers:
     StudyRun(file).run(workers)
 """
 

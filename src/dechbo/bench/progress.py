@@ -13,8 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dechbo.bench.fleet import NOT_RUN
-from dechbo.bench.records import FINISHED, Run
+from dechbo.bench.records import FINISHED, NOT_RUN, Run
 
 
 class Progress:
@@ -50,12 +49,12 @@ class Progress:
 
     # ---------------------------------------------------------- events
 
-    def started(self, run: Run) -> None:
+    def run_started(self, run: Run) -> None:
         """A worker starts the run."""
         self.current[run] = (0, float("inf"))
 
-    def step(self, run: Run, done: int, regret: float) -> None:
-        """One more evaluation is on disk."""
+    def evaluation_done(self, run: Run, done: int, regret: float) -> None:
+        """One more evaluation of the run is on disk."""
         now = time.monotonic()
         if run in self._last_step and done > run.initial + 1:
             self._seconds[run.method].append(now - self._last_step[run])
@@ -63,7 +62,7 @@ class Progress:
         self.current[run] = (done, regret)
         self.remaining[run] = run.total - done
 
-    def over(self, run: Run, status: str, regret: float, seconds: float) -> None:
+    def run_ended(self, run: Run, status: str, regret: float, seconds: float) -> None:
         """The run has ended, with or without a record."""
         self.current.pop(run, None)
         self.remaining.pop(run, None)
@@ -73,9 +72,6 @@ class Progress:
         text.append(f" regret {regret:<12.5g}").append(f" {status}", style=colour)
         text.append(f"  {clock(seconds)}, left {clock(self.seconds_left())}", style="dim")
         self.console.print(text, soft_wrap=True)
-
-    def tick(self) -> None:
-        """Nothing happened for a moment."""
 
     # ---------------------------------------------------------- display
 

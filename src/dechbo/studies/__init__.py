@@ -11,18 +11,15 @@ if TYPE_CHECKING:
     from dechbo.studies.run import Event, StudyRun
     from dechbo.studies.storage import make_storage, shown
     from dechbo.studies.studyfile import StudyFile
-    from dechbo.studies.workers import ProcessWorkers, Workers
 
 _HOMES = {
     "CommandObjective": "objective",
     "Event": "run",
     "Objective": "objective",
     "Outcome": "objective",
-    "ProcessWorkers": "workers",
     "PythonObjective": "objective",
     "StudyFile": "studyfile",
     "StudyRun": "run",
-    "Workers": "workers",
     "make_storage": "storage",
     "shown": "storage",
 }
@@ -32,11 +29,9 @@ __all__ = [
     "Event",
     "Objective",
     "Outcome",
-    "ProcessWorkers",
     "PythonObjective",
     "StudyFile",
     "StudyRun",
-    "Workers",
     "make_storage",
     "shown",
 ]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from dechbo.errors import DataError, ParameterError, shortened
+from dechbo.execution.outcome import Outcome
 from dechbo.space import Categorical, Int, Parameter, Space
-from dechbo.studies.outcome import Outcome
 from dechbo.studies.rows import Row
 
 CONSTRAINT = "constraint:"

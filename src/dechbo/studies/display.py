@@ -9,10 +9,10 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from dechbo.execution.outcome import Outcome
 from dechbo.interactions import Interaction
 from dechbo.optimizer import AskInfo
 from dechbo.studies import words
-from dechbo.studies.outcome import Outcome
 from dechbo.studies.rows import Standing
 
 if TYPE_CHECKING:

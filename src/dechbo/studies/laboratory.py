@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dechbo.errors import DataError, OptionError, ParameterError, SpaceExhausted, StudyError
+from dechbo.execution.outcome import Outcome
 from dechbo.integrations.optuna import OWNER
 from dechbo.integrations.optuna.trials import constraints_of
 from dechbo.space import Space
 from dechbo.studies import words
 from dechbo.studies.csvfiles import OldResults, complaint, native, read_results, result_key
 from dechbo.studies.opened import OpenStudy
-from dechbo.studies.outcome import Outcome
 from dechbo.studies.rows import evaluated
 from dechbo.studies.storage import shown
 

@@ -12,13 +12,13 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
 from dechbo.errors import OptionError, ParameterError, StudyError
+from dechbo.execution.outcome import Outcome, shortened_error
 from dechbo.integrations.optuna import OWNER, DecHBOSampler, distributions_of
 from dechbo.integrations.optuna.trials import FIXED, RETRIES, constraints_of, died, retried_numbers
 from dechbo.optimizer import AskInfo, Optimizer
 from dechbo.studies.database import database_of
 from dechbo.studies.identity import opened_study
 from dechbo.studies.locks import exclusive
-from dechbo.studies.outcome import Outcome, shortened_error
 from dechbo.studies.recovery import recover_all
 from dechbo.studies.storage import GRACE_SECONDS, HEARTBEAT_SECONDS, absolute, checked, reported, shown
 from dechbo.studies.studyfile import StudyFile

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dechbo.errors import Hopeless, SpaceExhausted
+from dechbo.execution import Executor, Outcome
 from dechbo.integrations.optuna import this_process
 from dechbo.optimizer import AskInfo
 from dechbo.studies.opened import OpenStudy
-from dechbo.studies.outcome import Outcome
 from dechbo.studies.recovery import Heartbeats, abandon, recover_all
 from dechbo.studies.storage import reported
-from dechbo.studies.workers import Workers
 
 HOPELESS = 5  # so many failures and nothing else end a run
 POLL = 0.5  # seconds between looks at what others do
@@ -51,13 +50,13 @@ def _never() -> bool:
 
 
 class StudyRun(OpenStudy):
-    """A study that is run: it asks, has workers evaluate, tells, and takes up what died."""
+    """A study that is run: it asks, an executor evaluates, it tells, and takes up what died."""
 
     exhausted: SpaceExhausted | None = None  # why the last run ended before its target: no point is left
 
     def run(
         self,
-        workers: Workers,
+        executor: Executor,
         *,
         timeout: float | None = None,
         on_event: Callable[[Event], None] = _ignore,
@@ -82,14 +81,14 @@ class StudyRun(OpenStudy):
         with reported(self.url), Heartbeats(self.study) as beats:
             try:
                 while True:
-                    room = not over() and len(running) < workers.capacity
-                    begun = room and self._begin(workers, running, beats, on_event, over)
+                    room = not over() and len(running) < executor.capacity
+                    begun = room and self._begin(executor, running, beats, on_event, over)
                     if not running and (ending or self._done()):
                         return
                     if not running and not begun:
                         time.sleep(POLL)  # others are still at it, and may die
                         continue
-                    for number, outcome in workers.wait(0.0 if begun else POLL):
+                    for number, outcome in executor.wait(0.0 if begun else POLL):
                         self._finish(running.pop(number), outcome, beats, on_event)
                         failures += outcome.failed
                         if failures >= HOPELESS and not keep_going and self.failed == self.finished:
@@ -103,7 +102,7 @@ class StudyRun(OpenStudy):
 
     def _begin(
         self,
-        workers: Workers,
+        executor: Executor,
         running: dict[int, _Trial],
         beats: Heartbeats,
         on_event: Callable[[Event], None],
@@ -126,7 +125,7 @@ class StudyRun(OpenStudy):
             trial = _Trial(frozen.number, frozen._trial_id, dict(frozen.params), info)
             running[trial.number] = trial
             beats.add(trial.trial_id)
-        workers.submit(trial.number, trial.params)
+        executor.submit(trial.number, trial.params)
         on_event(Event("started", trial.number, trial.params, None, info))
         return True
 

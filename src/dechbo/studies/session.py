@@ -21,8 +21,8 @@ from dechbo.studies.rows import Standing, standing
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dechbo.execution import Executor
     from dechbo.studies.run import Event, StudyRun
-    from dechbo.studies.workers import Workers
 
 INTERRUPTED, ENDED = 130, 143  # exit codes after Ctrl-C and SIGTERM
 
@@ -134,35 +134,31 @@ class Session:
         self._begin()
         with stop.listening():
             try:
-                workers = self._workers()
+                executor = self._executor()
                 try:
                     with self._display():
                         self._run.run(
-                            workers,
+                            executor,
                             timeout=self._wish.timeout,
                             on_event=self._on_event,
                             stop=stop,
                             keep_going=self._wish.keep_going,
                         )
                 finally:
-                    workers.close(kill=True)
+                    executor.close(kill=True)
             except KeyboardInterrupt:
                 pass
             except Hopeless as error:
                 failure = error
         return self._end(time.monotonic() - began, stop.code, failure)
 
-    def _workers(self) -> Workers:
+    def _executor(self) -> Executor:
+        from dechbo.execution import ProcessExecutor, RayExecutor
+
         objective = self._run.file.objective
         if self._wish.ray is not None:
-            from dechbo.execution.ray import RayWorkers
-            from dechbo.studies.outcome import Outcome
-
-            assert objective is not None
-            return RayWorkers(objective, self._wish.ray, capacity=self._wish.workers, failure=Outcome.failure)
-        from dechbo.studies.workers import ProcessWorkers
-
-        return ProcessWorkers(objective, self._wish.workers or 1)
+            return RayExecutor(objective, self._wish.ray, capacity=self._wish.workers)
+        return ProcessExecutor(objective, self._wish.workers or 1)
 
     def _begin(self) -> None:
         left = self._run.target - self._already

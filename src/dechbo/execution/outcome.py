@@ -1,28 +1,35 @@
-"""Outcome: what one evaluation gave."""
+"""Outcome: what one evaluation gives; ``evaluate`` turns a call of the objective into one."""
 
 from __future__ import annotations
 
 import json
 import math
+import pickle
+import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dechbo.errors import StudyError
 
-MOST_TEXT = 2000  # characters of a traceback that are kept
-MOST_SHOWN = 4000  # characters of one that are passed on
+MAX_STORED_ERROR = 2000  # characters of an error that a study stores: databases cut attributes at 2045
+MAX_ERROR = 4000  # characters of an error that an outcome holds
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A value with its constraints (feasible at or below 0), or the text of the error where there is no value."""
+    """A value with its constraints (feasible at or below 0), or the text of the error if there is no value.
+
+    ``exception`` is what the objective raised, or why the executor ended the task (``WorkerDied``, ``TimeoutError``,
+    ``CancelledError``).
+    """
 
     value: float | None
     constraints: dict[str, float] = field(default_factory=dict)
     error: str | None = None
     seconds: float = 0.0
+    exception: BaseException | None = field(default=None, compare=False, repr=False)
 
     @property
     def failed(self) -> bool:
@@ -30,13 +37,13 @@ class Outcome:
         return self.value is None
 
     @classmethod
-    def failure(cls, error: str, seconds: float = 0.0) -> Outcome:
-        """An evaluation that gave no value; of a long ``error`` the beginning and the end stay."""
-        return cls(None, {}, shortened_error(error, MOST_SHOWN), seconds)
+    def failure(cls, error: str, seconds: float = 0.0, exception: BaseException | None = None) -> Outcome:
+        """An evaluation without a value; of a long ``error`` the beginning and the end remain."""
+        return cls(None, {}, shortened_error(error, MAX_ERROR), seconds, exception)
 
     @classmethod
     def of_exception(cls, error: BaseException, *, hidden: int = 0) -> Outcome:
-        """The failure of an objective that raised; the first ``hidden`` frames are ours and not shown."""
+        """The failure of an objective that raised ``error``; the first ``hidden`` frames are ours and not shown."""
         frames = error.__traceback__
         for _ in range(hidden):
             frames = frames.tb_next if frames is not None else None
@@ -81,13 +88,27 @@ class Outcome:
             )
         return cls.of_result(result)
 
-    def lasted(self, seconds: float) -> Outcome:
-        """The same outcome, with how long it took."""
-        return replace(self, seconds=seconds)
+    def portable(self) -> Outcome:
+        """The same for another process: an exception that cannot be pickled becomes a RuntimeError."""
+        try:
+            return replace(self, exception=pickle.loads(pickle.dumps(self.exception)))
+        except Exception:
+            return replace(self, exception=RuntimeError(f"{type(self.exception).__name__}: {self.exception}"))
 
 
-def shortened_error(text: str, most: int = MOST_TEXT) -> str:
-    """The beginning and the end of a long error, the end being the part that tells."""
+def evaluate(objective: Callable[[dict[str, Any]], Any], params: dict[str, Any]) -> Outcome:
+    """Call ``objective(params)``; whatever it raises is a failed outcome, so that it cannot end its worker."""
+    started = time.perf_counter()
+    try:
+        result = objective(params)
+        outcome = result if isinstance(result, Outcome) else Outcome.of_result(result)
+    except BaseException as error:
+        outcome = replace(Outcome.of_exception(error, hidden=1), exception=error)
+    return replace(outcome, seconds=time.perf_counter() - started)
+
+
+def shortened_error(text: str, most: int = MAX_STORED_ERROR) -> str:
+    """The beginning and the end of a long error; the end usually says what went wrong."""
     if len(text) <= most:
         return text
     head = most // 4
@@ -95,9 +116,9 @@ def shortened_error(text: str, most: int = MOST_TEXT) -> str:
 
 
 def _number(value: object) -> float | None:
-    """``value`` as a finite float; None for what is no number (texts and bools), NaN and infinities."""
+    """``value`` as a finite float; None for texts, bools, NaN and infinities."""
     try:
-        plain: Any = value.item() if hasattr(value, "item") else value  # NumPy's and torch's single numbers
+        plain: Any = value.item() if hasattr(value, "item") else value  # scalars of NumPy and torch
         if isinstance(plain, (str, bytes, bool)) or plain is None:
             return None
         number = float(plain)
