@@ -149,28 +149,28 @@ class AdditiveBaseline(Baseline):
             return FactorGraph(self.space.dim, (tuple(range(self.space.dim)),))
         return None
 
-    def _learned_at(self, told: int) -> int:
-        """The number of evaluations from which the partition after ``told`` evaluations is learned."""
+    def _learned_at(self, n_evaluations: int) -> int:
+        """The number of evaluations from which the partition after ``n_evaluations`` evaluations is learned."""
         if self._fixed is not None:
             return 0
-        return max(told - told % self.relearn_every, min(told, self.n_initial))
+        return max(n_evaluations - n_evaluations % self.relearn_every, min(n_evaluations, self.n_initial))
 
-    def _partition_at(self, told: int) -> FactorGraph:
+    def _partition_at(self, n_evaluations: int) -> FactorGraph:
         if self._fixed is not None:
             return self._fixed
-        at = self._learned_at(told)
+        at = self._learned_at(n_evaluations)
         if self._learned is None or self._learned[0] != at:
             self._learned = (at, self._learn(at))
         return self._learned[1]
 
-    def _learn(self, told: int) -> FactorGraph:
-        """The best of several random partitions, by the evidence of the first ``told`` evaluations."""
-        values = np.array(self._values[:told])
+    def _learn(self, n_evaluations: int) -> FactorGraph:
+        """The best of several random partitions, by the evidence of the first ``n_evaluations`` evaluations."""
+        values = np.array(self._values[:n_evaluations])
         usable = np.isfinite(values)
         if not usable.any():
             return FactorGraph.singletons(self.space.dim)
-        data, _ = Observations(np.array(self._history.points[:told])[usable], values[usable]).standardised()
-        rng = np.random.default_rng([self.seed, PARTITION, told])
+        data, _ = Observations(np.array(self._history.points[:n_evaluations])[usable], values[usable]).standardised()
+        rng = np.random.default_rng([self.seed, PARTITION, n_evaluations])
         return best_partition(rng, data, self._refitter.kernels, self.group_size, self.partitions)
 
 

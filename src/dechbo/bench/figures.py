@@ -112,7 +112,7 @@ def draw_bands(axis: Axes, runs: dict[str, Array], drawn: Sequence[str], x: Arra
     floor = min((float(np.nanmin(mean[mean > 0])) for mean, *_ in bands.values() if (mean > 0).any()), default=1e-6)
     ends = {}
     for name, (mean, low, high) in bands.items():
-        if log:  # a mean of 0 lies on the lower edge
+        if log:  # a mean of 0 is on the lower edge
             mean, low, high = (np.maximum(part, floor / 2) for part in (mean, low, high))
         line = line_style(name, drawn)
         axis.fill_between(x, low, high, color=line["color"], alpha=0.12, linewidth=0)

@@ -82,9 +82,9 @@ def markdown(table: Table1, command: str) -> str:
     lines = [
         "# Table 1: final regret",
         "",
-        "Mean over seeds of min f - f*, in brackets its 95 % bootstrap interval, then the median. The columns",
-        "*paper* are what the paper prints. Every method is given the same initial points for a seed. A run that",
-        "crashed or ran out of time counts with what it had reached, and is counted behind the number of runs.",
+        "Mean over seeds of min f - f*, its 95 % bootstrap interval in brackets, then the median. The columns *paper*",
+        "repeat the paper's figures. Every method gets the same initial points for a seed. A run that crashed or ran",
+        "out of time counts with the regret that it reached; such runs are listed in the last column.",
         "",
         "| " + " | ".join(head) + " |",
         "|" + "---|" * count,
@@ -151,7 +151,7 @@ def _verdict(table: Table1) -> list[str]:
             lines.append(
                 f"- {problem}: the default's mean {summary.mean.value:.4g} is {reached} the paper's best {best}"
             )
-    return ["The floor, the paper's best row on each function:", "", *lines, ""] if lines else []
+    return ["The default and the paper's best row on each function:", "", *lines, ""] if lines else []
 
 
 def _missing_and_unfinished(table: Table1) -> list[str]:

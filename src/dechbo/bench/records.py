@@ -202,9 +202,9 @@ class RunRecord:
         buffer = io.BytesIO()
         with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as file:
             file.write(text.encode())
-        beside = path.with_suffix(f".{os.getpid()}")
-        beside.write_bytes(buffer.getvalue())
-        os.replace(beside, path)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        temporary.write_bytes(buffer.getvalue())
+        os.replace(temporary, path)
         return path
 
     @classmethod

@@ -81,11 +81,6 @@ class Summary:
     ask_seconds: float  # mean CPU seconds of an ask
     run_seconds: float  # mean CPU seconds of all asks of a run
 
-    @property
-    def unfinished(self) -> int:
-        """The number of runs that crashed or ran out of time."""
-        return self.crashed + self.out_of_time
-
 
 def summarise(records: Iterable[RunRecord], *, seed: int = 0) -> dict[tuple[str, str], Summary]:
     """A summary for every problem and method, in the order of ``records``."""

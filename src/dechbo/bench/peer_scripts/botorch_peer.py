@@ -32,7 +32,7 @@ class BoTorch(peer_protocol.PeerMethod):
         self.acquisition = setup.method.split("-")[1]
         self.points: list[list[float]] = []
         self.values: list[float] = []
-        self.told = 0
+        self.n_told = 0
         self.options = {
             "model": "SingleTaskGP",
             "acquisition": self.acquisition,
@@ -42,13 +42,13 @@ class BoTorch(peer_protocol.PeerMethod):
         }
 
     def tell(self, params: peer_protocol.Params, value: float | None) -> None:
-        self.told += 1
+        self.n_told += 1
         if value is not None or self.values:
             self.points.append(self.cube.encode(params))
             self.values.append(min(self.values) if value is None else -value)
 
     def ask(self) -> peer_protocol.Params:
-        torch.manual_seed(1_000_003 * self.seed + self.told)
+        torch.manual_seed(1_000_003 * self.seed + self.n_told)
         if not self.values:
             return self.cube.decode(torch.rand(self.cube.dim).tolist())
         X, Y = torch.tensor(self.points), torch.tensor(self.values).unsqueeze(-1)

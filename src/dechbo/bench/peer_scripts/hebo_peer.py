@@ -48,19 +48,19 @@ class Hebo(peer_protocol.PeerMethod):
 
     def __init__(self, setup: peer_protocol.Setup) -> None:
         torch.set_num_threads(1)
-        self.space, self.seed, self.told = setup.space, setup.seed, 0
+        self.space, self.seed, self.n_told = setup.space, setup.seed, 0
         space = DesignSpace().parse([parameter(entry) for entry in setup.space])
         config = DECOMPOSED if setup.method == "hebo-rd" else None
         self.hebo = HEBO(space, rand_sample=setup.n_initial, scramble_seed=setup.seed, model_config=config)
         self.options = {"rand_sample": setup.n_initial, "model_config": config}
 
     def tell(self, params: peer_protocol.Params, value: float | None) -> None:
-        self.told += 1
+        self.n_told += 1
         row = {entry["name"]: [self._coded(entry, params[entry["name"]])] for entry in self.space}
         self.hebo.observe(pd.DataFrame(row), np.array([[np.nan if value is None else value]]))
 
     def ask(self) -> peer_protocol.Params:
-        seed = (1_000_003 * self.seed + self.told) % 2**32
+        seed = (1_000_003 * self.seed + self.n_told) % 2**32
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002  (HEBO draws from the global generator)
         torch.manual_seed(seed)

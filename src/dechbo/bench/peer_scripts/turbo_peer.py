@@ -33,7 +33,7 @@ class TrustRegion:
         self.n_initial = n_initial
         self.failure_tolerance = max(4, dim)
         self.length = INITIAL_LENGTH
-        self.successes = self.failures = self.told = 0
+        self.successes = self.failures = self.n_told = 0
         self.points: list[list[float]] = []
         self.values: list[float] = []
 
@@ -41,11 +41,11 @@ class TrustRegion:
         """Grow after successes in a row, shrink after failures in a row; initial points count as neither."""
         best = max(self.values, default=-math.inf)
         better = value is not None and (best == -math.inf or value > best + 1e-3 * abs(best))
-        self.told += 1
+        self.n_told += 1
         if value is not None or self.values:
             self.points.append(point)
             self.values.append(min(self.values) if value is None else value)
-        if self.told <= self.n_initial:
+        if self.n_told <= self.n_initial:
             return
         self.successes, self.failures = (self.successes + 1, 0) if better else (0, self.failures + 1)
         if self.successes == SUCCESS_TOLERANCE:
@@ -62,7 +62,7 @@ class TuRBO(peer_protocol.PeerMethod):
         torch.set_default_dtype(torch.double)
         self.cube = peer_protocol.UnitCube(setup.space)
         self.seed = setup.seed
-        self.told = self.restarts = 0
+        self.n_told = self.restarts = 0
         self.region = TrustRegion(self.cube.dim, setup.n_initial)
         self.candidates = min(5000, max(2000, 200 * self.cube.dim))
         self.options = {
@@ -74,18 +74,18 @@ class TuRBO(peer_protocol.PeerMethod):
         }
 
     def tell(self, params: peer_protocol.Params, value: float | None) -> None:
-        self.told += 1
+        self.n_told += 1
         self.region.tell(self.cube.encode(params), None if value is None else -value)
         if self.region.length < MIN_LENGTH:
             self.restarts += 1
             self.region = TrustRegion(self.cube.dim, 2 * self.cube.dim)
 
     def ask(self) -> peer_protocol.Params:
-        torch.manual_seed(1_000_003 * self.seed + self.told)
+        torch.manual_seed(1_000_003 * self.seed + self.n_told)
         region, dim = self.region, self.cube.dim
-        if region.told < region.n_initial or not region.values:
+        if region.n_told < region.n_initial or not region.values:
             sobol = SobolEngine(dim, scramble=True, seed=1_000_003 * self.seed + self.restarts)
-            return self.cube.decode(sobol.fast_forward(region.told).draw(1)[0].tolist())
+            return self.cube.decode(sobol.fast_forward(region.n_told).draw(1)[0].tolist())
         X, Y = torch.tensor(region.points), torch.tensor(region.values).unsqueeze(-1)
         spread = Y.std() if len(Y) > 1 else torch.tensor(0.0)
         Y = (Y - Y.mean()) / (spread if spread > 0 else 1.0)
@@ -107,7 +107,7 @@ class TuRBO(peer_protocol.PeerMethod):
         """Sobol points of the box; each keeps about 20 coordinates and takes the others from the centre."""
         dim = len(centre)
         low, high = (centre - sides / 2).clamp(0, 1), (centre + sides / 2).clamp(0, 1)
-        drawn = SobolEngine(dim, scramble=True, seed=1_000_003 * self.seed + self.told).draw(self.candidates)
+        drawn = SobolEngine(dim, scramble=True, seed=1_000_003 * self.seed + self.n_told).draw(self.candidates)
         box = low + (high - low) * drawn.to(low)
         moved = torch.rand(self.candidates, dim) <= min(20.0 / dim, 1.0)
         still = torch.where(~moved.any(dim=1))[0]
