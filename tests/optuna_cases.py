@@ -12,10 +12,15 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from dechbo.integrations.optuna import DecHBOSampler
+from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
+from dechbo.search.options import SearchOptions
 from dechbo.structure.learner import Effort
 
-QUICK: dict[str, Any] = {"effort": Effort(steps=20), "granularity": Granularity(work=1e5, polish_steps=3)}
+QUICK: dict[str, Any] = {
+    "model": ModelOptions(effort=Effort(steps=20)),
+    "search": SearchOptions(granularity=Granularity(work=1e5, polish_steps=3)),
+}
 MIXED: dict[str, BaseDistribution] = {
     "x": FloatDistribution(0, 1),
     "y": FloatDistribution(1e-3, 1, log=True),

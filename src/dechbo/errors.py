@@ -57,8 +57,8 @@ class WorkerDied(DechboError, RuntimeError):
     """The process or machine that evaluated a point died."""
 
 
-class Hopeless(StudyError):
-    """A run has ended early: its first evaluations all failed."""
+class AllEvaluationsFailed(StudyError):
+    """A run stops early because its first evaluations all failed."""
 
 
 def shortened(items: Sequence[object], most: int = 8) -> str:

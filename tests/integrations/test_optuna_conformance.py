@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from optuna.samplers import BaseSampler
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
 
 from dechbo.integrations.optuna import DecHBOSampler
+from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
+from dechbo.search.options import SearchOptions
 from dechbo.structure.learner import Effort
 
-QUICK = {"effort": Effort(chains=1, steps=20), "granularity": Granularity(work=1e4, polish_steps=0), "graph_samples": 1}
+QUICK: dict[str, Any] = {
+    "model": ModelOptions(effort=Effort(chains=1, steps=20), graph_samples=1),
+    "search": SearchOptions(granularity=Granularity(work=1e4, polish_steps=0)),
+}
 
 
 class TestBasic(BasicSamplerTestCase, SingleOnlySamplerTestCase):

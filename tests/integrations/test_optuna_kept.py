@@ -11,10 +11,15 @@ import pytest
 
 from dechbo.integrations.optuna import DecHBOSampler, kept, learned_graph
 from dechbo.interactions import Interaction
+from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
+from dechbo.search.options import SearchOptions
 from dechbo.structure.learner import Effort
 
-QUICK: dict[str, Any] = {"effort": Effort(steps=40), "granularity": Granularity(work=1e4, polish_steps=2)}
+QUICK: dict[str, Any] = {
+    "model": ModelOptions(effort=Effort(steps=40)),
+    "search": SearchOptions(granularity=Granularity(work=1e4, polish_steps=2)),
+}
 FOUND = [Interaction(("a", "b"), 0.75, 0.5), Interaction(("a",), 1.0, 0.25), Interaction(("a", "b", "c"), 0.125, 0.0)]
 
 

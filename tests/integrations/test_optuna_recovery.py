@@ -24,13 +24,16 @@ SCRIPT = """
 import json, os, random, signal, sys, time
 import optuna
 from dechbo.integrations.optuna import DecHBOSampler, recover, trials
+from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
+from dechbo.search.options import SearchOptions
 from dechbo.structure.learner import Effort
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 trials.MOMENT = 0.0  # a fork is back sooner than a process that has to begin
 folder, kills, target = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-quick = dict(effort=Effort(steps=20), granularity=Granularity(work=1e4, polish_steps=2), n_startup_trials=4)
+search = SearchOptions(granularity=Granularity(work=1e4, polish_steps=2))
+quick = dict(model=ModelOptions(effort=Effort(steps=20)), search=search, n_startup_trials=4)
 
 
 def objective(trial):
@@ -110,9 +113,10 @@ WORKER = """
 import sys, time
 import optuna
 from dechbo.integrations.optuna import DecHBOSampler
+from dechbo.models.options import ModelOptions
 from dechbo.structure.learner import Effort
 
-sampler = DecHBOSampler(n_startup_trials=6, effort=Effort(steps=20))
+sampler = DecHBOSampler(n_startup_trials=6, model=ModelOptions(effort=Effort(steps=20)))
 storage = optuna.storages.RDBStorage(sys.argv[1], engine_kwargs={"connect_args": {"timeout": 100}})
 study = optuna.load_study(storage=storage, study_name="s", sampler=sampler)
 

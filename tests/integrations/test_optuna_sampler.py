@@ -111,7 +111,7 @@ def test_info_of_the_last_ask() -> None:
         ({"n_initial": 3}, OptionError, "n_startup_trials"),
         ({"direction": "maximize"}, OptionError, "create_study"),
         ({"max_factor_size": 0}, OptionError, "max_factor_size"),
-        ({"beta": "nonsense"}, OptionError, "beta"),
+        ({"theory": "nonsense"}, OptionError, "TheoryOptions"),
         ({"nonsense": 1}, TypeError, "nonsense"),
         ({"warn_independent_sampling": "no"}, OptionError, "warn_independent"),
         ({"graph": "tree"}, OptionError, "random"),

@@ -57,11 +57,14 @@ def test_another_process_suggests_the_same(tmp_path: Path) -> None:
 import optuna
 from optuna.distributions import *
 from dechbo.integrations.optuna import DecHBOSampler
+from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
+from dechbo.search.options import SearchOptions
 from dechbo.structure.learner import Effort
 space = dict(x=FloatDistribution(0, 1), y=FloatDistribution(1e-3, 1, log=True), n=IntDistribution(1, 6),
              c=CategoricalDistribution(["a", None]))
-options = dict(effort=Effort(steps=20), granularity=Granularity(work=1e5, polish_steps=3))
+search = SearchOptions(granularity=Granularity(work=1e5, polish_steps=3))
+options = dict(model=ModelOptions(effort=Effort(steps=20)), search=search)
 sampler = DecHBOSampler(n_startup_trials=4, search_space=space, **options)
 study = optuna.load_study(storage={url!r}, study_name="s", sampler=sampler)
 print(sampler.suggest(study))

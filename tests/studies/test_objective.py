@@ -16,7 +16,7 @@ import pytest
 from dechbo.errors import StudyError
 from dechbo.execution import InlineExecutor, Outcome, ProcessExecutor
 from dechbo.studies import CommandObjective, Objective, PythonObjective
-from dechbo.studies.template import fields_of, filled
+from dechbo.studies.template import placeholders, substitute
 
 PARAMS: dict[str, Any] = {"lr": 1e-05, "layers": 3, "act": "relu"}
 
@@ -135,19 +135,19 @@ def test_objectives_can_be_sent_to_another_process(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ commands
 
 
-def test_the_fields_of_an_argument() -> None:
-    assert fields_of("--{name}={value}{{x}}") == ["name", "value"]
-    assert filled("--lr={lr} {{{layers}}} {{x}} {act}", PARAMS) == "--lr=1e-05 {3} {x} relu"
-    assert json.loads(filled("{params}", PARAMS)) == PARAMS
-    assert filled("{params}", {"params": "mine"}) == "mine"
-    assert filled("{a} {b} {c}", {"a": True, "b": None, "c": 0.1}) == "true null 0.1"
+def test_the_placeholders_an_argument() -> None:
+    assert placeholders("--{name}={value}{{x}}") == ["name", "value"]
+    assert substitute("--lr={lr} {{{layers}}} {{x}} {act}", PARAMS) == "--lr=1e-05 {3} {x} relu"
+    assert json.loads(substitute("{params}", PARAMS)) == PARAMS
+    assert substitute("{params}", {"params": "mine"}) == "mine"
+    assert substitute("{a} {b} {c}", {"a": True, "b": None, "c": 0.1}) == "true null 0.1"
     for broken in ("{", "a}", "{a{b}}", "{a}}"):
         with pytest.raises(StudyError, match="single"):
-            fields_of(broken)
+            placeholders(broken)
 
 
 def test_a_value_is_never_read_as_a_field_again() -> None:
-    assert filled("{a}", {"a": "{b}{{", "b": "no"}) == "{b}{{"
+    assert substitute("{a}", {"a": "{b}{{", "b": "no"}) == "{b}{{"
 
 
 NASTY = [

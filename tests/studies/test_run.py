@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
-from dechbo.errors import Hopeless, OptionError, ParameterError, StorageError, StudyError
+from dechbo.errors import AllEvaluationsFailed, OptionError, ParameterError, StorageError, StudyError
 from dechbo.execution import InlineExecutor, Outcome, ProcessExecutor
 from dechbo.integrations.optuna import DIED, OWNER, this_process
 from dechbo.studies import Event, StudyFile, StudyRun
@@ -180,7 +180,9 @@ def test_failures_are_recorded_with_their_error(tmp_path: Path) -> None:
 
 def test_a_run_whose_first_evaluations_all_fail_ends_with_the_reason(tmp_path: Path) -> None:
     run = StudyRun(study_file(tmp_path), trials=20)
-    with pytest.raises(Hopeless, match=r"the first 5 evaluations of this run all failed(.|\n)*ValueError: no data"):
+    with pytest.raises(
+        AllEvaluationsFailed, match=r"the first 5 evaluations of this run all failed(.|\n)*ValueError: no data"
+    ):
         run.run(Inline(lambda _: Outcome.failure("Traceback …\nValueError: no data")))
     assert run.finished == run.failed == 5
     run.run(Inline(value_of), stop=lambda: run.finished >= 7)  # mended, it goes on

@@ -155,7 +155,7 @@ class Worker:
     def _listen(self) -> None:
         try:
             while True:
-                # a process that the objective forks holds the parent's end open: check the parent's id as well
+                # a process that the parent has forked may hold its end open: check the parent's id as well
                 while not self._connection.poll(PARENT_CHECK):
                     if os.getppid() != self._parent:
                         raise EOFError

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from dechbo.errors import StudyError
 from dechbo.execution.outcome import Outcome
 from dechbo.studies.command import run_command
-from dechbo.studies.template import fields_of, filled
+from dechbo.studies.template import placeholders, substitute
 
 __all__ = ["CommandObjective", "Objective", "Outcome", "PythonObjective"]
 
@@ -91,10 +91,10 @@ class PythonObjective(Objective):
 
 @dataclass(frozen=True)
 class CommandObjective(Objective):
-    """A command whose arguments hold fields: {lr} is one parameter, {params} all of them as JSON.
+    """A command with placeholders: {lr} is one parameter, {params} all of them as JSON.
 
-    The text is split into arguments before any value is filled in, and there is no shell: a value is never more than
-    (a part of) one argument.
+    The text is split into arguments before values replace the placeholders, and there is no shell: a value never
+    becomes more than one argument.
     """
 
     enforces_timeout: ClassVar[bool] = True  # so that a failure can show the last output
@@ -106,14 +106,14 @@ class CommandObjective(Objective):
         return tuple(shlex.split(command)) if isinstance(command, str) else tuple(command)
 
     @property
-    def fields(self) -> set[str]:
+    def placeholders(self) -> set[str]:
         """The names in braces."""
-        return {name for argument in self.arguments for name in fields_of(argument)}
+        return {name for argument in self.arguments for name in placeholders(argument)}
 
     def load(self) -> None:
         """Look for the program."""
         program = self.arguments[0]
-        if fields_of(program):
+        if placeholders(program):
             return
         path = self._search_path(dict(os.environ))
         found = shutil.which(str(self.folder / program)) if os.sep in program else shutil.which(program, path=path)
@@ -122,7 +122,7 @@ class CommandObjective(Objective):
             raise StudyError(f"objective: no program {program!r} in {where}, or it is not executable")
 
     def _evaluate(self, params: Mapping[str, Any]) -> Outcome:
-        arguments = [filled(argument, params) for argument in self.arguments]
+        arguments = [substitute(argument, params) for argument in self.arguments]
         environment = {**os.environ, "DECHBO_PARAMS": json.dumps(dict(params))}
         environment["PATH"] = self._search_path(environment)
         return run_command(arguments, self.folder, environment, timeout=self.timeout)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dechbo.errors import Hopeless, SpaceExhausted
+from dechbo.errors import AllEvaluationsFailed, SpaceExhausted
 from dechbo.execution import Executor, Outcome
 from dechbo.integrations.optuna import this_process
 from dechbo.optimizer import AskInfo
@@ -92,7 +92,7 @@ class StudyRun(OpenStudy):
                         self._finish(running.pop(number), outcome, beats, on_event)
                         failures += outcome.failed
                         if failures >= HOPELESS and not keep_going and self.failed == self.finished:
-                            raise Hopeless(
+                            raise AllEvaluationsFailed(
                                 f"the first {failures} evaluations of this run all failed, as all before; the last "
                                 f"one:\n{outcome.error}"
                             )
