@@ -1,8 +1,8 @@
-"""Black-box constraints: regret against the known optimum, and how many evaluations were feasible, seed by seed.
+"""Black-box constraints: regret and share of feasible evaluations, seed by seed.
 
     python benchmarks/constrained.py [--seeds 3] [--problems gramacy spring quadratic] [--methods dechbo tpe gp random]
 
-The optimum is SciPy's (SLSQP from many starts), with the true functions. Optuna's GPSampler needs PyTorch.
+The optimum comes from SciPy's SLSQP with the true functions, from many starts. Optuna's GPSampler needs PyTorch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """Minimise ``value`` where every one of ``constraints`` is at most 0."""
+    """Minimise ``value`` subject to every constraint <= 0."""
 
     bounds: list[tuple[float, float]]
     value: Callable[[Array], float]
@@ -33,7 +33,7 @@ class Problem:
     budget: int
 
     def optimum(self) -> float:
-        """The best of 300 SLSQP runs with the true functions, in the unit cube."""
+        """The best of 300 SLSQP runs with the true functions."""
         low, high = np.array(self.bounds).T
         rng = np.random.default_rng(0)
         limits = [{"type": "ineq", "fun": lambda u, c=c: -c(low + u * (high - low))} for c in self.constraints.values()]
@@ -65,7 +65,7 @@ PROBLEMS = {
     "gramacy": Problem(
         [(0, 1)] * 2, lambda x: float(x.sum()), {"wave": wave, "disc": lambda x: float(x @ x) - 1.5}, 40
     ),
-    # the tension spring (Arora 1989): wire, coil, turns; 0.012665
+    # the tension spring (Arora 1989): diameters of wire and coil, turns; 0.012665
     "spring": Problem(
         [(0.05, 2.0), (0.25, 1.3), (2.0, 15.0)],
         lambda x: float((x[2] + 2) * x[1] * x[0] ** 2),
@@ -81,7 +81,7 @@ PROBLEMS = {
         },
         60,
     ),
-    # ten parameters, an additive objective, a ball and a half-space
+    # additive objective of ten parameters in a ball and a half-space
     "quadratic": Problem(
         [(0, 1)] * 10,
         lambda x: float(((x - TARGET) ** 2 * np.arange(1, 11)).sum()),
@@ -91,8 +91,8 @@ PROBLEMS = {
 }
 
 
-def with_dechbo(problem: Problem, seed: int) -> list[tuple[float, bool]]:
-    """The values asked for, and whether each was feasible."""
+def run_dechbo(problem: Problem, seed: int) -> list[tuple[float, bool]]:
+    """The value of each evaluation, and whether it was feasible."""
     space = Space({f"x{i}": Float(*bound) for i, bound in enumerate(problem.bounds)})
     optimizer = Optimizer(space, seed=seed)
     for _ in range(problem.budget):
@@ -102,8 +102,8 @@ def with_dechbo(problem: Problem, seed: int) -> list[tuple[float, bool]]:
     return [(e.number_value, e.feasible) for e in optimizer.evaluations]
 
 
-def with_optuna(problem: Problem, seed: int, name: str) -> list[tuple[float, bool]]:
-    """The same with a sampler of Optuna."""
+def run_optuna(problem: Problem, seed: int, name: str) -> list[tuple[float, bool]]:
+    """The same with one of Optuna's samplers."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -112,7 +112,7 @@ def with_optuna(problem: Problem, seed: int, name: str) -> list[tuple[float, boo
     def limits(trial: optuna.trial.FrozenTrial) -> list[float]:
         return list(trial.user_attrs["limits"])
 
-    makers: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
+    samplers: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
         "tpe": lambda: optuna.samplers.TPESampler(seed=seed, multivariate=True, constraints_func=limits),
         "gp": lambda: optuna.samplers.GPSampler(seed=seed, constraints_func=limits),
         "random": lambda: optuna.samplers.RandomSampler(seed=seed),
@@ -123,32 +123,32 @@ def with_optuna(problem: Problem, seed: int, name: str) -> list[tuple[float, boo
         trial.set_user_attr("limits", [c(x) for c in problem.constraints.values()])
         return problem.value(x)
 
-    study = optuna.create_study(sampler=makers[name]())
+    study = optuna.create_study(sampler=samplers[name]())
     study.optimize(objective, n_trials=problem.budget)
     return [(float(t.value or 0.0), max(t.user_attrs["limits"]) <= 0) for t in study.trials]
 
 
 def main() -> None:
-    """One line a run."""
+    """Print one line per run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS))
     parser.add_argument("--methods", nargs="+", default=["dechbo", "tpe"])
-    chosen = parser.parse_args()
-    for name in chosen.problems:
+    arguments = parser.parse_args()
+    for name in arguments.problems:
         problem = PROBLEMS[name]
         optimum = problem.optimum()
         print(f"{name}: d = {len(problem.bounds)}, {problem.budget} evaluations, optimum {optimum:.6g}", flush=True)
-        for method in chosen.methods:
-            for seed in range(chosen.seeds):
+        for method in arguments.methods:
+            for seed in range(arguments.seeds):
                 started = time.process_time()
-                told = with_dechbo(problem, seed) if method == "dechbo" else with_optuna(problem, seed, method)
-                feasible = [value for value, ok in told if ok]
-                half = [value for value, ok in told[: problem.budget // 2] if ok]
+                evaluated = run_dechbo(problem, seed) if method == "dechbo" else run_optuna(problem, seed, method)
+                feasible = [value for value, ok in evaluated if ok]
+                half = [value for value, ok in evaluated[: problem.budget // 2] if ok]
                 regrets = [min(values, default=math.inf) - optimum for values in (half, feasible)]
                 print(
                     f"  {method:7s} seed {seed}: regret {regrets[0]:.3g} at half, {regrets[1]:.3g} at the end; "
-                    f"{len(feasible) / len(told):.0%} feasible; {time.process_time() - started:.0f} s",
+                    f"{len(feasible) / len(evaluated):.0%} feasible; {time.process_time() - started:.0f} s",
                     flush=True,
                 )
 

@@ -1,4 +1,4 @@
-"""How well learned graphs recover known ones: area under the ROC curve of pair inclusion, and false alarms.
+"""Recovery of known graphs: area under the ROC curve of pair inclusion, and false positives.
 
     python benchmarks/graph_recovery.py                      # d = 10, 20, 50, ten seeds each
     python benchmarks/graph_recovery.py --dims 10 --seeds 3
@@ -6,10 +6,10 @@
 
 A function has one singleton per variable and d/3 interactions, overlapping, three in ten of them triples: products of
 sin(w (x - 1/2) + p) with w in [1, 3.5] and p in [0, 1/2], each factor scaled to a standard deviation between 0.5 and
-1.5; 10 d uniformly random observations, noise of 1 % of the standard deviation. Beside them, the same number of
-observations of a purely additive function and of pure noise. "few" has 6 d observations with noise of 5 %: there the
-data leave doubts, and the reliability diagram (reliability.png) says whether the probabilities are honest about them.
-Every finished case is appended to the record at once, and a run that was stopped goes on where it was.
+1.5; 10 d uniformly random observations, noise of 1 % of the standard deviation. For comparison, the same number of
+observations of a purely additive function and of pure noise. "few" has 6 d observations with noise of 5 %, which leave
+room for doubt; the reliability diagram (reliability.png) shows how well the probabilities are calibrated.
+Every finished case is appended to the results file at once; an interrupted run continues from there.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import argparse
 import itertools
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,16 +26,16 @@ from dechbo.bench.problems.overlapping import random_scopes, random_waves, wave_
 from dechbo.data.observations import Observations
 from dechbo.structure import GraphPrior, StructureOptions, learn_structure
 from dechbo.threads import one_blas_thread
-from records import RESULTS, Record
+from results_file import RESULTS, ResultsFile
 
-RECORD = RESULTS / "graph_recovery.jsonl"
+RESULTS_FILE = RESULTS / "graph_recovery.jsonl"
 EFFORT = StructureOptions(chains=2, steps=2000, greedy_rounds=8, moves_per_sweep=20)
 KINDS = ("interactions", "additive", "noise", "few")
 BINS = 10
 
 
 def scaled(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
-    return (0.5 + rng.random()) * (values - values.mean()) / values.std()
+    return np.asarray((0.5 + rng.random()) * (values - values.mean()) / values.std())
 
 
 def case(kind: str, dim: int, seed: int) -> tuple[Observations, list[tuple[int, ...]]]:
@@ -52,8 +53,8 @@ def case(kind: str, dim: int, seed: int) -> tuple[Observations, list[tuple[int, 
 
 def area_under_curve(positive: np.ndarray, negative: np.ndarray) -> float:
     """P(a true pair ranks above a false one), ties counted half."""
-    above = (positive[:, None] > negative).mean() + 0.5 * (positive[:, None] == negative).mean()
-    return float(above)
+    probability = (positive[:, None] > negative).mean() + 0.5 * (positive[:, None] == negative).mean()
+    return float(probability)
 
 
 @one_blas_thread
@@ -79,7 +80,7 @@ def measure(kind: str, dim: int, seed: int) -> dict[str, object]:
     return row
 
 
-def summary(rows: list[dict]) -> str:
+def summary(rows: list[dict[str, Any]]) -> str:
     lines = ["| d | functions | mean AUC | worst AUC | mean p of true pairs | additive: above 0.5 | noise: above 0.5 |"]
     lines.append("|---|---|---|---|---|---|---|")
     for dim in sorted({row["dim"] for row in rows}):
@@ -105,14 +106,14 @@ def summary(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def reliability(rows: list[dict], kind: str) -> np.ndarray | None:
+def reliability(rows: list[dict[str, Any]], kind: str) -> np.ndarray | None:
     """For each bin of probabilities: pairs, true pairs, and the sum of their probabilities."""
     tables = [np.array(row["reliability"]) for row in rows if row["kind"] == kind and "reliability" in row]
     return np.sum(tables, axis=0) if tables else None
 
 
-def draw(rows: list[dict], path: Path) -> None:
-    """The reliability diagram: how often pairs are true against how probable they were said to be."""
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """The reliability diagram: share of true pairs against their probability."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -126,7 +127,7 @@ def draw(rows: list[dict], path: Path) -> None:
         total = reliability(rows, kind)
         if total is None:
             continue
-        total = total.reshape(BINS // 2, 2, 3).sum(axis=1)  # two bins together: the middle ones hold few pairs
+        total = total.reshape(BINS // 2, 2, 3).sum(axis=1)  # merge bins in twos: the middle ones hold few pairs
         count, hits, mass = total[total[:, 0] > 0].T
         low, high = wilson(hits, count)
         bars = [np.maximum(hits / count - low, 0), np.maximum(high - hits / count, 0)]
@@ -134,7 +135,7 @@ def draw(rows: list[dict], path: Path) -> None:
         for x, y, n in zip(mass / count, hits / count, count, strict=True):
             axes.annotate(f"{n:.0f}", (x, y), offset, textcoords="offset points", color=colour, fontsize=8)
     axes.set(xlabel="probability of a common factor", ylabel="share of these pairs that have one")
-    axes.set(xlim=(-0.04, 1.12), ylim=(-0.06, 1.08), title="Are the probabilities honest? (pairs in a bin; 95 %)")
+    axes.set(xlim=(-0.04, 1.12), ylim=(-0.06, 1.08), title="Calibration (number of pairs per bin; 95 % intervals)")
     axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.08))
     figure.savefig(path, dpi=120)
 
@@ -152,13 +153,13 @@ def main() -> None:
     parser.add_argument("--dims", type=int, nargs="+", default=[10, 20, 50])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["interactions", "additive", "noise"])
-    parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument("--results", type=Path, default=RESULTS_FILE)
     arguments = parser.parse_args()
-    record = Record(arguments.record, ("kind", "dim", "seed"))
+    results = ResultsFile(arguments.results, ("kind", "dim", "seed"))
     for dim, seed, kind in itertools.product(arguments.dims, range(arguments.seeds), arguments.kinds):
-        record.add({"kind": kind, "dim": dim, "seed": seed}, measure)
-    print(summary(record.rows))
-    draw(record.rows, Path(__file__).parent / "reliability.png")
+        results.add({"kind": kind, "dim": dim, "seed": seed}, measure)
+    print(summary(results.rows))
+    draw(results.rows, Path(__file__).parent / "reliability.png")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""What a learned graph does for the regret: the same runs with the true graph, a learned one and random trees.
+"""Regret with the true graph, a learned graph and random trees, on the same functions.
 
     python benchmarks/learned_regret.py                 # d = 20, 10 seeds, 100 evaluations
     python benchmarks/learned_regret.py --seeds 5 --evaluations 200 --methods true learned random \\
-        --record benchmarks/results/learned_regret_200.jsonl
+        --results benchmarks/results/learned_regret_200.jsonl
 
-Functions as in graph_recovery.py, without noise, to be maximised. The regret is taken to the best value that any method
-found and that coordinate ascent from there reached on the true function, in standard deviations of the function over
-random points. Beside it stands sum_I sigma_I / sigma at the suggested points, with centred and with plain kernels.
-Every finished run is appended to the record at once, and a run that was stopped goes on where it was.
+Functions as in graph_recovery.py, without noise, to be maximised. The regret is relative to the best value that any
+method found, after gradient ascent on the true function, in standard deviations of the function over random points.
+The table also has sum_I sigma_I / sigma at the suggested points, with centred and with plain kernels.
+Every finished run is appended to the results file at once; an interrupted run continues from there.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ import itertools
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from dechbo import Float, Optimizer, Space
+from dechbo import Float, ModelOptions, Optimizer, Space
 from dechbo.acquisition import EnsembleUCB
 from dechbo.bench.problems.overlapping import WaveSum
-from records import RESULTS, Record
+from results_file import RESULTS, ResultsFile
 
-RECORD = RESULTS / "learned_regret.jsonl"
+RESULTS_FILE = RESULTS / "learned_regret.jsonl"
 METHODS = ("true", "learned", "random", "true, plain kernels", "learned, plain kernels")
 
 
 def deviation_ratio(optimizer: Optimizer, params: dict[str, float]) -> float:
     """sum_I sigma_I / sigma at the suggested point."""
+    assert optimizer._models.latest is not None
     model = optimizer._models.latest[1]
     posterior = model.gp.condition(model.data)
     point = optimizer.space.encode(params)
@@ -44,25 +46,29 @@ def run(method: str, dim: int, seed: int, evaluations: int) -> dict[str, object]
     space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
     kind, _, plain = method.partition(", ")
     graph = function.graph if kind == "true" else kind
-    optimizer = Optimizer(space, graph=graph, seed=seed, direction="maximize", noise=0, centred=not plain)
+    model = ModelOptions(centred=not plain)
+    optimizer = Optimizer(space, graph=graph, seed=seed, direction="maximize", noise=0, model=model)
     start = time.perf_counter()
     ratios = []
     for _ in range(evaluations):
         params = optimizer.ask()
+        assert optimizer.info is not None
         if optimizer.info.source != "initial design":
             ratios.append(deviation_ratio(optimizer, params))
         optimizer.tell(params, function(np.array(list(params.values()))))
-    best = np.array(list(optimizer.best.params.values()))
-    reached = minimize(function.negative, best, bounds=[(0, 1)] * dim)
+    assert optimizer.best is not None
+    best = optimizer.best.number_value
+    start_point = np.array(list(optimizer.best.params.values()))
+    reached = minimize(function.negative, start_point, bounds=[(0, 1)] * dim)
     return {
-        "best": optimizer.best.value,
+        "best": best,
         "ratio": round(float(np.median(ratios)), 3),
-        "ceiling": max(optimizer.best.value, -float(reached.fun)),
+        "ceiling": max(best, -float(reached.fun)),
         "seconds": round(time.perf_counter() - start, 1),
     }
 
 
-def summary(rows: list[dict]) -> str:
+def summary(rows: list[dict[str, Any]]) -> str:
     ceilings: dict[tuple[int, int], float] = {}
     for row in rows:
         key = (row["dim"], row["seed"])
@@ -89,13 +95,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--evaluations", type=int, default=100)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument("--results", type=Path, default=RESULTS_FILE)
     arguments = parser.parse_args()
-    record = Record(arguments.record, ("method", "dim", "seed"))
+    results = ResultsFile(arguments.results, ("method", "dim", "seed"))
     for seed, method in itertools.product(range(arguments.seeds), arguments.methods):
         case = {"method": method, "dim": arguments.dim, "seed": seed}
-        record.add(case, partial(run, evaluations=arguments.evaluations))
-    print(summary(record.rows))
+        results.add(case, partial(run, evaluations=arguments.evaluations))
+    print(summary(results.rows))
 
 
 if __name__ == "__main__":

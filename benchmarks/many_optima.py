@@ -1,13 +1,13 @@
-"""Functions with many optima, and some with one: regret with and without fresh looks, and of other methods.
+"""Functions with many optima, and some with one: regret with and without restarts, and of other methods.
 
-    python benchmarks/many_optima.py                    # 4 seeds, 150 evaluations, without looks and with them
+    python benchmarks/many_optima.py                    # 4 seeds, 150 evaluations, without restarts and with them
     python benchmarks/many_optima.py --seeds 6 --problems wells aligned waves --methods dechbo botorch-ucb
 
-Wells: ten wells 1 / (r^2 + c) of random place and depth in four dimensions (Shekel's form). Aligned: the same, their
-places in the plane x0 = x2, x1 = x3. Peaks: 21 rotated Gaussian peaks in four dimensions (Gallagher's form). Waves: a
-rotated bowl with ripples in five dimensions. The others are the classical functions in five or six dimensions, their
-optimum moved by the seed. Methods are those of the bench by name, and "no-looks", the default without fresh looks.
-Every run has ten Sobol points first, the same for all, and is appended to the record as soon as it is finished.
+Wells: ten wells 1 / (r^2 + c) at random places with random depths in four dimensions (Shekel's form). Aligned: the
+same with places in the plane x0 = x2, x1 = x3. Peaks: 21 rotated Gaussian peaks in four dimensions (Gallagher's form).
+Waves: a rotated bowl with ripples in five dimensions. Others: classic functions in five or six dimensions, shifted by
+the seed. Methods are those of ``dechbo bench``, and "no-restarts", the default without restarts after stagnation. Every
+run starts with ten Sobol points, the same for all methods, and is appended to the results file when it has finished.
 """
 
 from __future__ import annotations
@@ -24,23 +24,30 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from dechbo import Float, Space, freshlook
+from dechbo import Float, Space
 from dechbo.bench import methods
-from dechbo.bench.peers import Peer
-from dechbo.bench.problems.classic import ackley_value, levy_value, rosenbrock_value, styblinski_value
-from records import RESULTS, Record
+from dechbo.bench.peers import PeerProcess
+from dechbo.bench.problems.classic import (
+    STYBLINSKI_MINIMUM,
+    ackley_value,
+    levy_value,
+    rosenbrock_value,
+    styblinski_value,
+)
+from dechbo.search import restart
+from results_file import RESULTS, ResultsFile
 
 Array = NDArray[np.float64]
 Problem = tuple[Callable[[Array], float], int, float]  # on the unit cube, its dimension, its minimum
-RECORD = RESULTS / "many_optima.jsonl"
+RESULTS_FILE = RESULTS / "many_optima.jsonl"
 KEY = ("problem", "method", "seed", "evaluations")
-NO_LOOKS = "no-looks"
+NO_RESTARTS = "no-restarts"
 NEVER = 10**9
-GIVEN = 10
+N_INITIAL = 10
 
 
 def wells(seed: int) -> Problem:
-    """Ten wells anywhere."""
+    """Ten wells in the cube."""
     rng = np.random.default_rng([77, seed])
     return wells_at(rng.uniform(1, 9, (10, 4)), rng.uniform(0.1, 0.8, 10))
 
@@ -63,7 +70,7 @@ def wells_at(centres: Array, widths: Array) -> Problem:
 
 
 def peaks(seed: int) -> Problem:
-    """Ten minus the highest of 21 peaks, the highest of them ten."""
+    """Ten minus the maximum of 21 peaks; the highest peak is ten."""
     rng = np.random.default_rng([78, seed])
     centres = rng.uniform(0.05, 0.95, (21, 4))
     heights = np.concatenate([[10], rng.uniform(1.1, 9.1, 20)])
@@ -90,10 +97,10 @@ def waves(seed: int) -> Problem:
     return value, 5, 0.0
 
 
-def moved(
+def shifted(
     function: Callable[[Array], float], dim: int, low: float, high: float, shift: float, minimum: float = 0.0
 ) -> Callable[[int], Problem]:
-    """A classical function of z in [low, high], moved by at most ``shift`` in every variable."""
+    """A function of z in [low, high]^d, shifted by at most ``shift`` in every variable."""
 
     def instance(seed: int) -> Problem:
         by = np.random.default_rng([79, dim, seed]).uniform(-shift, shift, dim)
@@ -107,18 +114,18 @@ PROBLEMS: dict[str, Callable[[int], Problem]] = {
     "aligned": aligned,
     "peaks": peaks,
     "waves": waves,
-    "ackley-6": moved(ackley_value, 6, -32.768, 32.768, 16.0),
-    "levy-5": moved(levy_value, 5, -10.0, 10.0, 3.0),
-    "rosenbrock-5": moved(rosenbrock_value, 5, -2.0, 2.0, 0.5),
-    "styblinski-6": moved(styblinski_value, 6, -5.0, 5.0, 1.0, -39.16616570377142 * 6),
+    "ackley-6": shifted(ackley_value, 6, -32.768, 32.768, 16.0),
+    "levy-5": shifted(levy_value, 5, -10.0, 10.0, 3.0),
+    "rosenbrock-5": shifted(rosenbrock_value, 5, -2.0, 2.0, 0.5),
+    "styblinski-6": shifted(styblinski_value, 6, -5.0, 5.0, 1.0, 6 * STYBLINSKI_MINIMUM),
 }
 
 
 def regret(problem: Problem, method: methods.Method, seed: int, evaluations: int) -> float:
-    """The regret after ten initial points and so many evaluations."""
+    """The regret after the initial points and ``evaluations`` asks."""
     value, dim, minimum = problem
     best = np.inf
-    for u in qmc.Sobol(dim, rng=np.random.default_rng([seed, dim])).random(16)[:GIVEN]:
+    for u in qmc.Sobol(dim, rng=np.random.default_rng([seed, dim])).random(16)[:N_INITIAL]:
         method.tell({f"x{i}": float(x) for i, x in enumerate(u)}, value(u))
         best = min(best, value(u))
     for _ in range(evaluations):
@@ -130,50 +137,50 @@ def regret(problem: Problem, method: methods.Method, seed: int, evaluations: int
 
 
 @contextmanager
-def made(name: str, dim: int, seed: int, evaluations: int) -> Iterator[methods.Method]:
-    """The method of that name, for one run."""
+def created(name: str, dim: int, seed: int, evaluations: int) -> Iterator[methods.Method]:
+    """The method ``name``, for one run."""
     space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
     if methods.is_peer(name):
-        with closing(Peer(name, space, seed=seed, n_initial=GIVEN, budget=GIVEN + evaluations)) as peer:
+        with closing(PeerProcess(name, space, seed=seed, n_initial=N_INITIAL, budget=N_INITIAL + evaluations)) as peer:
             yield peer
-    elif name == NO_LOOKS:
-        patience, freshlook.PATIENCE = freshlook.PATIENCE, NEVER
-        yield methods.ENTRIES["dechbo"].made(space, seed, GIVEN)
-        freshlook.PATIENCE = patience
+    elif name == NO_RESTARTS:
+        patience, restart.MIN_PATIENCE = restart.MIN_PATIENCE, NEVER
+        yield methods.METHODS["dechbo"].create(space, seed, N_INITIAL)
+        restart.MIN_PATIENCE = patience
     else:
-        yield methods.ENTRIES[name].made(space, seed, GIVEN)
+        yield methods.METHODS[name].create(space, seed, N_INITIAL)
 
 
 def run(problem: str, method: str, seed: int, evaluations: int) -> dict[str, float]:
-    """The regret of one run, and its CPU seconds."""
+    """The regret and the CPU seconds of one run."""
     function = PROBLEMS[problem](seed)
     started = time.process_time()
-    with made(method, function[1], seed, evaluations) as asking:
+    with created(method, function[1], seed, evaluations) as asking:
         end = regret(function, asking, seed, evaluations)
-        seconds = time.process_time() - started + (asking.cpu_clock() if isinstance(asking, Peer) else 0.0)
+        seconds = time.process_time() - started + (asking.cpu_clock() if isinstance(asking, PeerProcess) else 0.0)
     return {"regret": end, "seconds": round(seconds, 1)}
 
 
 def main() -> None:
-    """One line a run, then one for each problem and method."""
+    """Print one line per run, then one for each problem and method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--evaluations", type=int, default=150)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
-    known = [NO_LOOKS, *methods.names()]
-    parser.add_argument("--methods", nargs="+", default=[NO_LOOKS, "dechbo"], choices=known, metavar="METHOD")
-    parser.add_argument("--record", type=Path, default=RECORD)
-    chosen = parser.parse_args()
-    for name in chosen.methods:
-        if (reason := methods.absent(name)) is not None:
+    known = [NO_RESTARTS, *methods.names()]
+    parser.add_argument("--methods", nargs="+", default=[NO_RESTARTS, "dechbo"], choices=known, metavar="METHOD")
+    parser.add_argument("--results", type=Path, default=RESULTS_FILE)
+    arguments = parser.parse_args()
+    for name in arguments.methods:
+        if (reason := methods.unavailable_reason(name)) is not None:
             parser.error(f"{name} is {reason}")
-    record = Record(chosen.record, KEY)
-    cases = itertools.product(range(chosen.seeds), chosen.problems, chosen.methods, [chosen.evaluations])
+    results = ResultsFile(arguments.results, KEY)
+    cases = itertools.product(range(arguments.seeds), arguments.problems, arguments.methods, [arguments.evaluations])
     for seed, problem, method, evaluations in cases:
-        record.add({"problem": problem, "method": method, "seed": seed, "evaluations": evaluations}, run)
-    for problem, method in itertools.product(chosen.problems, chosen.methods):
-        wanted = [(problem, method, seed, chosen.evaluations) for seed in range(chosen.seeds)]
-        regrets = [row["regret"] for row in record.rows if tuple(row[name] for name in KEY) in wanted]
+        results.add({"problem": problem, "method": method, "seed": seed, "evaluations": evaluations}, run)
+    for problem, method in itertools.product(arguments.problems, arguments.methods):
+        wanted = [(problem, method, seed, arguments.evaluations) for seed in range(arguments.seeds)]
+        regrets = [row["regret"] for row in results.rows if tuple(row[name] for name in KEY) in wanted]
         print(f"{problem:13s} {method:12s} {np.mean(regrets):.3g} ({', '.join(f'{end:.2g}' for end in regrets)})")
 
 

@@ -1,33 +1,36 @@
-"""How fast max-sum is, against merely reading the tables once per round: python benchmarks/maxsum_speed.py"""
+"""Speed of max-sum against reading the tables once per round: python benchmarks/maxsum_speed.py"""
 
 from __future__ import annotations
 
 import os
 
-for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ[_name] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
+os.environ["NUMBA_NUM_THREADS"] = "1"
 
-import argparse  # noqa: E402
-import statistics  # noqa: E402
-import time  # noqa: E402
-from collections.abc import Callable  # noqa: E402
+import argparse
+import statistics
+import time
+from collections.abc import Callable
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from dechbo.graph import FactorGraph  # noqa: E402
-from dechbo.maxsum import Maximum, MaxSum  # noqa: E402
-from dechbo.maxsum.forest import components  # noqa: E402
-from dechbo.maxsum.messages import max_sum_rounds  # noqa: E402
-from dechbo.maxsum.reduction import minima_and_maxima, reduce_tables  # noqa: E402
-from dechbo.tables import FactorTables  # noqa: E402
+from dechbo.graph import FactorGraph
+from dechbo.maxsum import Maximum, MaxSum
+from dechbo.maxsum.forest import components
+from dechbo.maxsum.messages import max_sum_rounds
+from dechbo.maxsum.reduction import minima_and_maxima, reduce_tables
+from dechbo.tables import FactorTables
+from timing import exponent
 
 ROUNDS = 30
-BAR = 3.0
+MAX_RATIO = 3.0
 Row = dict[str, object]
 
 
 def ternary_tables(factors: int = 2000, dim: int = 2000, candidates: int = 20, seed: int = 0) -> FactorTables:
-    """Random ternary factors with random tables: almost all of them in one component with many cycles."""
+    """Random ternary factors with random tables; most of them are in one component with many cycles."""
     rng = np.random.default_rng(seed)
     scopes: dict[frozenset[int], tuple[int, ...]] = {}
     while len(scopes) < factors:
@@ -38,7 +41,7 @@ def ternary_tables(factors: int = 2000, dim: int = 2000, candidates: int = 20, s
 
 
 def seconds(call: Callable[[], object], repeats: int) -> float:
-    """Median wall time, after one call that compiles and warms up."""
+    """Median wall time, after one call that compiles."""
     call()
     times = []
     for _ in range(repeats):
@@ -54,8 +57,8 @@ def rounds_only(tables: FactorTables, rounds: int) -> Callable[[], object]:
     return lambda: max_sum_rounds(packed, packed.zero_messages(), choice, rounds, 0.5, 0.0)
 
 
-def maximize_anew(tables: FactorTables) -> Maximum:
-    """Everything from a buffer of cells to the answer: nothing kept from an earlier call but the graph's schedule."""
+def maximize_uncached(tables: FactorTables) -> Maximum:
+    """Everything from a buffer of cells to the maximum; only the schedule of the graph is cached."""
     return MaxSum(rounds=ROUNDS).maximize(FactorTables.from_flat(tables.graph, tables.sizes, tables.flat))
 
 
@@ -72,7 +75,7 @@ def readers(tables: FactorTables) -> dict[str, Callable[[], object]]:
     }
 
 
-def times(call: Callable[[], object], count: int) -> Callable[[], None]:
+def repeat(call: Callable[[], object], count: int) -> Callable[[], None]:
     def repeated() -> None:
         for _ in range(count):
             call()
@@ -83,23 +86,18 @@ def times(call: Callable[[], object], count: int) -> Callable[[], None]:
 def measure(repeats: int = 5) -> list[Row]:
     """Rows (name, seconds, reference, ratio, bar); the reference is the fastest of ``readers``, ROUNDS times."""
     tables = ternary_tables()
-    read = {name: seconds(times(call, ROUNDS), repeats) for name, call in readers(tables).items()}
+    read = {name: seconds(repeat(call, ROUNDS), repeats) for name, call in readers(tables).items()}
     reader = min(read, key=lambda name: read[name])
     reference = f"tables read {ROUNDS} times by {reader}"
     rows: list[Row] = [{"name": reference, "seconds": read[reader], "reference": reference, "ratio": 1.0, "bar": None}]
     calls: list[tuple[str, Callable[[], object], float | None]] = [
-        (f"{ROUNDS} max-sum rounds", rounds_only(tables, ROUNDS), BAR),
-        (f"MaxSum(rounds={ROUNDS}).maximize, with bound", lambda: maximize_anew(tables), None),
+        (f"{ROUNDS} max-sum rounds", rounds_only(tables, ROUNDS), MAX_RATIO),
+        (f"MaxSum(rounds={ROUNDS}).maximize, with bound", lambda: maximize_uncached(tables), None),
     ]
     for name, call, bar in calls:
         taken = seconds(call, repeats)
         rows.append({"name": name, "seconds": taken, "reference": reference, "ratio": taken / read[reader], "bar": bar})
     return rows
-
-
-def exponent(sizes: list[int], taken: list[float]) -> float:
-    """p of seconds ~ size^p, by least squares on logarithms."""
-    return float(np.polyfit(np.log(sizes), np.log(taken), 1)[0])
 
 
 def growth(repeats: int = 5) -> list[Row]:
@@ -128,7 +126,7 @@ def markdown(rows: list[Row]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5, help="repetitions, of which the median counts")
+    parser.add_argument("--repeats", type=int, default=5, help="number of repetitions; the median counts")
     repeats = parser.parse_args().repeats
     print("2,000 ternary factors, 20 candidates, one thread\n")
     print(markdown(measure(repeats)))

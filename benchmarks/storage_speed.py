@@ -1,10 +1,10 @@
-"""How long asking for 100 parameters takes through Optuna's default SQLite storage, and through ours.
+"""Asking for 100 parameters through Optuna's default SQLite storage and through ``make_storage``.
 
     python benchmarks/storage_speed.py
     python benchmarks/storage_speed.py --markdown benchmarks/storage_speed.md
 
-Both are measured in turn, on files in the same folder. Three ways: ``study.ask`` and 100 ``suggest_float`` (which write
-one by one), and a trial that a study creates whole, in one transaction.
+Measured in turn, on files in the same folder: ``study.ask`` with 100 ``suggest_float``, each of which writes, on both
+storages, and a trial that a study creates in one transaction.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import optuna
 from dechbo import make_storage
 from dechbo.integrations.optuna.adapter import storage_of, study_id
 
-GOAL = 0.2
+MAX_RATIO = 0.2
 NAMES = [f"x{k}" for k in range(100)]
 UNIT: optuna.distributions.BaseDistribution = optuna.distributions.FloatDistribution(0, 1)
 
 
-def suggested(study: optuna.Study) -> float:
-    """Seconds of an ask and its suggestions."""
+def suggest_seconds(study: optuna.Study) -> float:
+    """Seconds of an ask with all suggestions."""
     began = time.perf_counter()
     trial = study.ask()
     for name in NAMES:
@@ -40,8 +40,8 @@ def suggested(study: optuna.Study) -> float:
     return seconds
 
 
-def created(study: optuna.Study) -> float:
-    """Seconds of a trial created whole, as a study does."""
+def create_seconds(study: optuna.Study) -> float:
+    """Seconds of a trial created in one transaction, as a study does."""
     params = dict.fromkeys(NAMES, 0.5)
     running = optuna.trial.TrialState.RUNNING
     began = time.perf_counter()
@@ -52,8 +52,8 @@ def created(study: optuna.Study) -> float:
     return seconds
 
 
-def measured(folder: Path, repeats: int) -> dict[str, list[float]]:
-    """Seconds by what was measured, in turn."""
+def measure(folder: Path, repeats: int) -> dict[str, list[float]]:
+    """Seconds of each way, measured in turn."""
 
     def study(storage: optuna.storages.BaseStorage) -> optuna.Study:
         return optuna.create_study(storage=storage, sampler=optuna.samplers.RandomSampler(seed=0))
@@ -62,11 +62,11 @@ def measured(folder: Path, repeats: int) -> dict[str, list[float]]:
     ours = study(make_storage(f"sqlite:///{folder}/ours.db", heartbeat=False))
     whole = study(make_storage(f"sqlite:///{folder}/whole.db", heartbeat=False))
     runs: dict[str, Callable[[], float]] = {
-        "Optuna's default": lambda: suggested(default),
-        "make_storage": lambda: suggested(ours),
-        "make_storage, the trial created whole": lambda: created(whole),
+        "Optuna's default": lambda: suggest_seconds(default),
+        "make_storage": lambda: suggest_seconds(ours),
+        "make_storage, one transaction": lambda: create_seconds(whole),
     }
-    for run in runs.values():  # the first of each compiles statements
+    for run in runs.values():  # the first one compiles statements
         run()
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
@@ -76,12 +76,12 @@ def measured(folder: Path, repeats: int) -> dict[str, list[float]]:
 
 
 def summary(seconds: dict[str, list[float]]) -> str:
-    """The table, ratios within one repetition."""
+    """The table; ratios are within one repetition."""
     reference = seconds["Optuna's default"]
     lines = ["| storage | median | range | ratio, median | goal |", "|---|---|---|---|---|"]
     for name, times in seconds.items():
         ratio = statistics.median(t / r for t, r in zip(times, reference, strict=True))
-        goal = "" if times is reference else f"≤ {GOAL}: {'met' if ratio <= GOAL else 'not met'}"
+        goal = "" if times is reference else f"≤ {MAX_RATIO}: {'met' if ratio <= MAX_RATIO else 'not met'}"
         spread = f"{statistics.median(times):.3f} s | {min(times):.3f}–{max(times):.3f} s"
         lines.append(f"| {name} | {spread} | {ratio:.3f} | {goal} |")
     return "\n".join(lines)
@@ -90,12 +90,12 @@ def summary(seconds: dict[str, list[float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--folder", type=Path, help="where the files lie (a temporary folder)")
+    parser.add_argument("--folder", type=Path, help="folder of the database files (default: a temporary one)")
     parser.add_argument("--markdown", type=Path, help="write the table here")
     options = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        table = summary(measured(Path(folder), options.repeats))
+        table = summary(measure(Path(folder), options.repeats))
     print(table)
     if options.markdown:
         machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"

@@ -1,12 +1,12 @@
-"""What the structure costs, and what scores are worth.
+"""Cost of structure learning, and the benefit of informed proposals.
 
     python benchmarks/structure_speed.py                # all three parts, about five minutes
     python benchmarks/structure_speed.py proposals      # or: large, blind
 
-proposals: one step of the chain in units of a bare Cholesky factorisation of a t x t matrix, in the same run.
-large: one learning at d = 1811, t = 200 and its tenth, which is its share of one ask; peak memory of the process.
-blind: pair recovery after the same number of steps with and without scores, functions as in graph_recovery.py.
-CPU seconds throughout, one BLAS thread.
+proposals: one step of the chain in units of a Cholesky factorisation of a t x t matrix, in the same run.
+large: structure learning at d = 1811, t = 200; one ask in ten learns, so its share of an ask is a tenth; peak memory.
+blind: pair recovery after the same number of steps with and without scores, on functions as in graph_recovery.py.
+All times are CPU seconds on one BLAS thread.
 """
 
 from __future__ import annotations

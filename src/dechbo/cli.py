@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dechbo.bench.commands import app as bench
+from dechbo.report.commands import register as register_report
 from dechbo.studies.commands import register
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ app = typer.Typer(
     help="Optimise expensive black boxes with many parameters, by factor graphs and max-sum (DEC-HBO).",
 )
 register(app)
+register_report(bench)
 app.add_typer(bench, name="bench")
 
 

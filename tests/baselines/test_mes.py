@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rival_cases import CUBE, quadratic, run
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from baseline_cases import CUBE, quadratic, run
 from dechbo.baselines import AddMES
 from dechbo.baselines.component import Component, ComponentAcquisition
 from dechbo.baselines.entropy import (
@@ -32,7 +32,9 @@ SIZES = (np.inf, np.inf, np.inf, 3.0)
 
 
 def model(noise: float = 1e-2) -> AdditiveGP:
-    return AdditiveGP(GRAPH, Hyperparameters([0.4, 0.5, 0.3, 1.5], [0.8, 0.5], noise), kernel=KERNELS)
+    return AdditiveGP(
+        GRAPH, Hyperparameters(np.array([0.4, 0.5, 0.3, 1.5]), np.array([0.8, 0.5]), noise), kernel=KERNELS
+    )
 
 
 def points(n: int, seed: int = 0) -> np.ndarray:
@@ -49,28 +51,28 @@ def truncated_entropy(mean: float, deviation: float, top: float) -> float:
         return -p * np.log(p) if p > 0 else 0.0
 
     low = min(mean, top) - 12 * deviation
-    return quad(integrand, low, top, points=[mean] if low < mean < top else None, limit=200)[0]
+    return float(quad(integrand, low, top, points=[mean] if low < mean < top else None, limit=200)[0])
 
 
 @pytest.mark.parametrize(("mean", "deviation"), [(0.0, 1.0), (1.3, 0.2), (-2.0, 3.0)])
 @pytest.mark.parametrize("gamma", [-3.0, -1.0, 0.0, 0.5, 2.0, 4.0])
-def test_the_gain_is_the_entropy_lost_by_truncation(mean, deviation, gamma):
+def test_the_gain_is_the_entropy_lost_by_truncation(mean: float, deviation: float, gamma: float) -> None:
     before = 0.5 * np.log(2 * np.pi * np.e * deviation**2)
     lost = before - truncated_entropy(mean, deviation, mean + gamma * deviation)
     assert entropy_gain(np.array([gamma]))[0] == pytest.approx(lost, rel=1e-6, abs=1e-8)
 
 
-def test_the_acquisition_in_one_dimension_is_the_expected_reduction_by_quadrature():
+def test_the_acquisition_in_one_dimension_is_the_expected_reduction_by_quadrature() -> None:
     """mean over y* of H[f(x)] - H[f(x) | f(x) < y*], along a line, from a GP with explicit matrices."""
     X, y = np.array([0.1, 0.45, 0.8]), np.array([-0.5, 0.9, 0.2])
-    gp = AdditiveGP(FactorGraph.singletons(1), Hyperparameters([0.3], [1.2], 1e-4))
+    gp = AdditiveGP(FactorGraph.singletons(1), Hyperparameters(np.array([0.3]), np.array([1.2]), 1e-4))
     tops = np.array([1.1, 1.6, 2.5])
     component = Component(gp.condition(Observations(X[:, None], y)), 0)
-    acquisition = ComponentAcquisition(component, MaxValueEntropy(tops, floor=1e-2))
+    acquisition = ComponentAcquisition(component, MaxValueEntropy(tops, min_deviation=1e-2))
 
-    def kernel(a, b):
+    def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         s = np.sqrt(5) * np.abs(a[:, None] - b) / 0.3
-        return 1.2 * (1 + s + s**2 / 3) * np.exp(-s)
+        return np.asarray(1.2 * (1 + s + s**2 / 3) * np.exp(-s))
 
     K = kernel(X, X) + 1e-4 * np.eye(3)
     for at in np.linspace(0.02, 0.98, 9):
@@ -82,7 +84,7 @@ def test_the_acquisition_in_one_dimension_is_the_expected_reduction_by_quadratur
 
 
 @given(st.floats(-1e150, 1e150))
-def test_gains_are_finite_nonnegative_and_never_rise(gamma):
+def test_gains_are_finite_nonnegative_and_never_rise(gamma: float) -> None:
     gains = entropy_gain(np.array([gamma, gamma + 1e-3 * max(1.0, abs(gamma))]))
     assert np.isfinite(gains).all()
     assert (gains >= 0).all()
@@ -90,7 +92,7 @@ def test_gains_are_finite_nonnegative_and_never_rise(gamma):
     assert entropy_slope(np.array([gamma]))[0] <= 1e-12
 
 
-def test_the_expansion_meets_the_formula_and_slopes_are_slopes():
+def test_the_expansion_meets_the_formula_and_slopes_are_slopes() -> None:
     gamma = np.array([-1e6, -3000.0, -300.001, -299.999, -299.0, -40.0, -3.0, 0.0, 1.0, 5.0])
     step = 1e-4 * np.maximum(1, np.abs(gamma) / 10)
     differences = (entropy_gain(gamma + step) - entropy_gain(gamma - step)) / (2 * step)
@@ -99,8 +101,8 @@ def test_the_expansion_meets_the_formula_and_slopes_are_slopes():
     assert left == pytest.approx(right, abs=1e-8)
 
 
-def test_scores_have_the_slopes_they_say_and_stand_still_where_all_is_known():
-    score = MaxValueEntropy(np.array([0.5, 1.5, 3.0]), floor=0.01)
+def test_scores_have_the_slopes_they_say_and_stand_still_where_all_is_known() -> None:
+    score = MaxValueEntropy(np.array([0.5, 1.5, 3.0]), min_deviation=0.01)
     for mean, deviation in [(0.2, 0.7), (2.0, 0.3), (-1.0, 2.0), (0.4, 0.02)]:
         value, by_mean, by_deviation = score.slopes(mean, deviation)
         assert value == pytest.approx(score.values(np.array([mean]), np.array([deviation]))[0])
@@ -112,7 +114,7 @@ def test_scores_have_the_slopes_they_say_and_stand_still_where_all_is_known():
     assert by_deviation == 0.0
 
 
-def test_quantiles_of_the_maximum_solve_their_equation():
+def test_quantiles_of_the_maximum_solve_their_equation() -> None:
     rng = np.random.default_rng(0)
     mean, deviation = rng.standard_normal(80), rng.uniform(0.01, 2, 80)
     levels = np.array([0.01, 0.25, 0.5, 0.75, 0.999])
@@ -121,7 +123,7 @@ def test_quantiles_of_the_maximum_solve_their_equation():
     np.testing.assert_allclose(exact, levels, rtol=1e-6)
 
 
-def test_the_gumbel_fit_follows_the_exact_distribution():
+def test_the_gumbel_fit_follows_the_exact_distribution() -> None:
     rng = np.random.default_rng(1)
     mean, deviation = 0.3 * rng.standard_normal(300), rng.uniform(0.3, 0.6, 300)
     location, scale = gumbel(mean, deviation)
@@ -133,7 +135,7 @@ def test_the_gumbel_fit_follows_the_exact_distribution():
     assert np.abs(np.exp(-np.exp(-(drawn - location) / scale)) - (np.arange(20_000) + 0.5) / 20_000).max() < 0.015
 
 
-def test_features_have_the_kernel_as_their_covariance():
+def test_features_have_the_kernel_as_their_covariance() -> None:
     gp, at = model(), points(12)
     rng = np.random.default_rng(0)
     for k, scope in enumerate(GRAPH.scopes):
@@ -146,7 +148,7 @@ def test_features_have_the_kernel_as_their_covariance():
         np.testing.assert_allclose(phi @ phi.T, alone.gram(at[:, scope]), atol=0.01)
 
 
-def test_functions_drawn_have_the_posterior_of_each_component():
+def test_functions_drawn_have_the_posterior_of_each_component() -> None:
     """Mean and deviation over 4000 draws with 4000 features, against equation (1)."""
     gp = model()
     data = Observations(points(10), np.random.default_rng(2).standard_normal(10))
@@ -162,7 +164,7 @@ def test_functions_drawn_have_the_posterior_of_each_component():
         np.testing.assert_allclose(drawn.std(axis=1), deviation, rtol=0.12)
 
 
-def test_drawn_functions_have_the_slopes_they_say():
+def test_drawn_functions_have_the_slopes_they_say() -> None:
     rng = np.random.default_rng(0)
     function = SampledFunction(Features.draw(rng, model(), 0, SIZES, 50), rng.standard_normal(50))
     point = rng.random(2)
@@ -174,19 +176,19 @@ def test_drawn_functions_have_the_slopes_they_say():
 
 
 @pytest.mark.parametrize("samples", ["gumbel", "functions"])
-def test_max_values_agree_with_the_maxima_of_exact_draws(samples):
+def test_max_values_agree_with_the_maxima_of_exact_draws(samples: str) -> None:
     """One component on a line: the median max-value against maxima of functions drawn by Cholesky on the same grid.
 
     Gumbel takes the points for independent, and so lies above; drawn functions need no such excuse.
     """
-    rival = AddMES(Space({"x": Float(0, 1)}), samples=samples, seed=0, n_initial=5, max_values=400, features=2000)
-    run(rival, lambda p: np.sin(9 * p["x"]), 7)
-    posterior = rival.posterior()
-    parts, rng = rival._parts(posterior), np.random.default_rng(0)
+    method = AddMES(Space({"x": Float(0, 1)}), samples=samples, seed=0, n_initial=5, max_values=400, features=2000)
+    run(method, lambda p: np.sin(9 * p["x"]), 7)
+    posterior = method.posterior()
+    parts, rng = method._components(posterior), np.random.default_rng(0)
     floor = float(np.sqrt(posterior.gp.hyperparameters.noise))
-    (drawn,) = rival._by_gumbel(parts, rng, floor) if samples == "gumbel" else rival._by_functions(parts, rng)
+    (drawn,) = method._by_gumbel(parts, rng, floor) if samples == "gumbel" else method._by_functions(parts, rng)
     grid = np.linspace(0, 1, 200)[:, None]
-    gp, data = posterior.gp, rival._fit().data
+    gp, data = posterior.gp, method._fit().data
     K = gp.gram(np.vstack([data.X, grid]))
     n, noise = len(data), gp.hyperparameters.noise
     solved = np.linalg.solve(K[:n, :n] + noise * np.eye(n), K[:n, n:])
@@ -201,13 +203,14 @@ def test_max_values_agree_with_the_maxima_of_exact_draws(samples):
 
 
 @pytest.mark.parametrize("samples", ["gumbel", "functions"])
-def test_each_group_is_asked_for_the_maximum_of_its_own_acquisition(samples):
-    rival = AddMES(CUBE, samples=samples, seed=4, features=200)
-    run(rival, quadratic, 18)
-    parts = rival._parts(rival.posterior())
-    scores = rival._scores(parts)
-    asked = CUBE.encode(rival.ask())
+def test_each_group_is_asked_for_the_maximum_of_its_own_acquisition(samples: str) -> None:
+    method = AddMES(CUBE, samples=samples, seed=4, features=200)
+    run(method, quadratic, 18)
+    parts = method._components(method.posterior())
+    scores = method._scores(parts)
+    asked = CUBE.encode(method.ask())
     for part, score in zip(parts, scores, strict=True):
+        assert isinstance(score, MaxValueEntropy)
         assert (score.max_values > part.mean.max()).all()
         acquisition = ComponentAcquisition(part.component, score)
         grid = acquisition.values(np.linspace(0, 1, 1001)[:, None])

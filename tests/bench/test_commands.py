@@ -6,16 +6,17 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from dechbo.bench import campaign, problems
+from dechbo.bench import experiment, problems
 from dechbo.bench.progress import Progress, clock
-from dechbo.bench.records import BenchError, Record, Run, absent, records
+from dechbo.bench.records import BenchError, Run, RunRecord, load_records, read_unavailable
 from dechbo.errors import OptionError
 
-SETTINGS = {"seeds": 1, "workers": 1, "evaluations": 2, "initial": 2, "cpu_limit": None}
+SETTINGS: dict[str, Any] = {"seeds": 1, "workers": 1, "evaluations": 2, "initial": 2, "cpu_limit": None}
 
 
 def command(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -25,11 +26,11 @@ def command(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Co
     )
 
 
-def test_runs_are_made_once_and_then_found(tmp_path: Path):
+def test_runs_are_made_once_and_then_found(tmp_path: Path) -> None:
     arguments = ("--methods", "random,sobol", "--seeds", "2", "--evaluations", "4", "--initial", "3")
     first = command("run", "smoke", *arguments, "--results", str(tmp_path))
     assert first.returncode == 0, first.stderr
-    known = list(records(tmp_path))
+    known = list(load_records(tmp_path))
     assert len(known) == 8
     assert all(record.finished and len(record.values) == 7 for record in known)
     assert {record.run.seed for record in known} == {0, 1}
@@ -40,20 +41,20 @@ def test_runs_are_made_once_and_then_found(tmp_path: Path):
     assert "rosenbrock-4" in first.stdout
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/*/*.gz")}
     settings = {**SETTINGS, "seeds": 2, "evaluations": 4, "initial": 3, "results": tmp_path}
-    assert campaign.run(campaign.problems_of("smoke"), ["random", "sobol"], **settings)
+    assert experiment.run(experiment.available_problems("smoke"), ["random", "sobol"], **settings)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/*/*.gz")} == before
 
 
-def test_an_unknown_method_or_problem_is_one_clear_line(tmp_path: Path):
+def test_an_unknown_method_or_problem_is_one_clear_line(tmp_path: Path) -> None:
     done = command("run", "smoke", "--methods", "turbo", "--results", str(tmp_path))
     assert done.returncode == 2
     assert "turbo-1" in done.stderr
     assert "Traceback" not in done.stderr
     with pytest.raises(OptionError, match="table1"):
-        campaign.problems_of("griewank")
+        experiment.available_problems("griewank")
 
 
-def test_the_table_can_be_shown_from_records_alone(tmp_path: Path):
+def test_the_table_can_be_shown_from_records_alone(tmp_path: Path) -> None:
     out = tmp_path / "table1.md"
     done = command("table1", "--show", "--results", str(tmp_path), "--out", str(out))
     assert done.returncode == 0, done.stderr
@@ -61,56 +62,59 @@ def test_the_table_can_be_shown_from_records_alone(tmp_path: Path):
     assert "1.4295" in out.read_text(encoding="utf-8")
 
 
-def test_suites_and_lists_of_problems():
-    assert campaign.problems_of("table1") == ("hartmann-6", "shekel-4", "michalewicz-10")
-    assert campaign.problems_of("smoke, Hartmann-6") == (*(n.lower() for n in problems.SUITES["smoke"]), "hartmann-6")
+def test_suites_and_lists_of_problems() -> None:
+    assert experiment.available_problems("table1") == ("hartmann-6", "shekel-4", "michalewicz-10")
+    assert experiment.available_problems("smoke, Hartmann-6") == (
+        *(n.lower() for n in problems.SUITES["smoke"]),
+        "hartmann-6",
+    )
 
 
-def test_a_problem_that_cannot_be_had_is_said_so(monkeypatch: pytest.MonkeyPatch):
+def test_a_problem_that_cannot_be_had_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def unavailable(name: str, seed: int) -> None:
         raise problems.ProblemUnavailable('pip install "dechbo[bench]"')
 
     monkeypatch.setattr(problems, "problem", unavailable)
     with pytest.raises(BenchError, match="skip-missing"):
-        campaign.problems_of("smoke")
+        experiment.available_problems("smoke")
     page = io.StringIO()
     with pytest.raises(OptionError, match="no problem is left"):
-        campaign.problems_of("smoke", skip_missing=True, console=Console(file=page))
+        experiment.available_problems("smoke", skip_missing=True, console=Console(file=page))
     assert "left out nk-8" in page.getvalue()
 
 
-def test_absent_peers_are_noted_and_the_others_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_unavailable_peers_are_noted_and_the_others_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DECHBO_PEERS", str(tmp_path / "nowhere"))
     page = io.StringIO()
     settings = {**SETTINGS, "results": tmp_path, "console": Console(file=page, width=200)}
-    assert campaign.run(["nk-8"], ["smac", "random"], **settings)
-    assert "smac is absent" in page.getvalue()
-    assert list(absent(tmp_path)) == ["smac"]
-    assert [record.run.method for record in records(tmp_path)] == ["random"]
+    assert experiment.run(["nk-8"], ["smac", "random"], **settings)
+    assert "smac is unavailable" in page.getvalue()
+    assert list(read_unavailable(tmp_path)) == ["smac"]
+    assert [record.run.method for record in load_records(tmp_path)] == ["random"]
     with pytest.raises(BenchError, match="none of smac"):
-        campaign.run(["nk-8"], ["smac"], **settings)
+        experiment.run(["nk-8"], ["smac"], **settings)
 
 
-def test_what_is_to_be_made_again(tmp_path: Path):
+def test_what_is_to_be_made_again(tmp_path: Path) -> None:
     run = Run("nk-8", "random", 0, 2, 2)
-    assert campaign._is_missing(run, tmp_path, retry=False)
-    Record.of(run, [], "crashed: x", optimum=0.0, dim=8).write(tmp_path)
-    assert not campaign._is_missing(run, tmp_path, retry=False)
-    assert campaign._is_missing(run, tmp_path, retry=True)
+    assert experiment._is_missing(run, tmp_path, retry=False)
+    RunRecord.from_steps(run, [], "crashed: x", optimum=0.0, dim=8).write(tmp_path)
+    assert not experiment._is_missing(run, tmp_path, retry=False)
+    assert experiment._is_missing(run, tmp_path, retry=True)
 
 
-def test_progress_counts_and_estimates():
+def test_progress_counts_and_estimates() -> None:
     runs = [Run("nk-8", "random", seed, 2, 3) for seed in range(3)]
     page = io.StringIO()
     with Progress(Console(file=page, width=200, force_terminal=True), runs, workers=1) as progress:
         for run in runs[:2]:
-            progress.started(run)
+            progress.run_started(run)
             for done in range(1, 6):
-                progress.step(run, done, 1.0 / done)
-        progress.over(runs[0], "finished", 0.2, 1.0)
-        progress.over(runs[1], "out of time", 0.2, 1.0)
+                progress.evaluation_done(run, done, 1.0 / done)
+        progress.run_ended(runs[0], "finished", 0.2, 1.0)
+        progress.run_ended(runs[1], "out of time", 0.2, 1.0)
         assert 0 < progress.seconds_left() < 1
-        assert progress.troubles == [(runs[1], "out of time")]
+        assert progress.unfinished == [(runs[1], "out of time")]
     assert "1/3" in page.getvalue()
     assert "5 of 15" not in page.getvalue().splitlines()[0]
     assert "10 of 15 evaluations" in page.getvalue()
@@ -119,5 +123,5 @@ def test_progress_counts_and_estimates():
 @pytest.mark.parametrize(
     ("seconds", "text"), [(4.12, "4.1 s"), (200, "3 min 20 s"), (3725, "1 h 02 min"), (float("nan"), "?")]
 )
-def test_times_are_readable(seconds: float, text: str):
+def test_times_are_readable(seconds: float, text: str) -> None:
     assert clock(seconds) == text

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dechbo.bench import peers, runner
-from dechbo.bench.peers import ENVIRONMENTS, PEERS, WORKERS, Peer
+from dechbo.bench.peers import ENVIRONMENTS, PEER_SCRIPTS, PEERS, PeerProcess
 from dechbo.bench.records import BenchError, Run
 from dechbo.errors import OptionError
 from dechbo.space import Categorical, Float, Int, Space
@@ -47,13 +50,12 @@ MIXED = Space(
 
 
 @pytest.fixture(scope="module")
-def wire():
-    sys.path.insert(0, str(WORKERS))
+def peer_protocol() -> ModuleType:
+    sys.path.insert(0, str(PEER_SCRIPTS))
     try:
-        import wire
+        return import_module("peer_protocol")
     finally:
-        sys.path.remove(str(WORKERS))
-    return wire
+        sys.path.remove(str(PEER_SCRIPTS))
 
 
 @pytest.fixture
@@ -66,10 +68,10 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "peers"
 
 
-def drive(name: str, space: Space = MIXED, asks: int = 3) -> list[dict]:
+def drive(name: str, space: Space = MIXED, asks: int = 3) -> list[dict[str, Any]]:
     """Tell the given points and a few of its own, one of them a failure; what it asked for."""
     run = Run("mixed", name, 0, initial=4, evaluations=asks)
-    peer = Peer(name, space, seed=0, n_initial=4, budget=run.total)
+    peer = PeerProcess(name, space, seed=0, n_initial=4, budget=run.total)
     try:
         for k, params in enumerate(runner.initial_points(space, run)):
             peer.tell(params, float(k))
@@ -87,11 +89,11 @@ def drive(name: str, space: Space = MIXED, asks: int = 3) -> list[dict]:
     return asked
 
 
-def test_optuna_asks_within_a_mixed_space_and_again_the_same(nowhere: Path):
+def test_optuna_asks_within_a_mixed_space_and_again_the_same(nowhere: Path) -> None:
     assert drive("optuna-tpe") == drive("optuna-tpe")
 
 
-def test_a_run_with_a_peer_ends_in_a_record(tmp_path: Path, nowhere: Path):
+def test_a_run_with_a_peer_ends_in_a_record(tmp_path: Path, nowhere: Path) -> None:
     run = Run("nk-8", "optuna-tpe", 0, initial=4, evaluations=5)
     record = runner.execute(run, tmp_path, cpu_limit=60.0)
     assert record.finished
@@ -102,9 +104,9 @@ def test_a_run_with_a_peer_ends_in_a_record(tmp_path: Path, nowhere: Path):
     assert min(record.ask_cpu) >= 0
 
 
-def test_a_peer_that_dies_or_complains_says_how(tmp_path: Path, nowhere: Path):
+def test_a_peer_that_dies_or_complains_says_how(tmp_path: Path, nowhere: Path) -> None:
     log = tmp_path / "log"
-    peer = Peer("optuna-tpe", MIXED, seed=0, n_initial=1, budget=3, log=log)
+    peer = PeerProcess("optuna-tpe", MIXED, seed=0, n_initial=1, budget=3, log=log)
     with pytest.raises(BenchError, match=r"optuna-tpe: .*Error"):
         peer.tell({"x": "no number"}, 1.0)
     os.kill(peer._process.pid, signal.SIGKILL)
@@ -113,46 +115,46 @@ def test_a_peer_that_dies_or_complains_says_how(tmp_path: Path, nowhere: Path):
     peer.close()
 
 
-def test_the_kernels_limit_is_out_of_time(nowhere: Path):
-    peer = Peer("optuna-tpe", MIXED, seed=0, n_initial=1, budget=3)
+def test_the_kernels_limit_is_out_of_time(nowhere: Path) -> None:
+    peer = PeerProcess("optuna-tpe", MIXED, seed=0, n_initial=1, budget=3)
     os.kill(peer._process.pid, signal.SIGXCPU)  # as the kernel does
     with pytest.raises(peers.PeerOutOfTime):
         peer.ask()
     peer.close()
 
 
-def test_an_absent_peer_says_why_and_what_to_do(nowhere: Path):
-    assert PEERS["optuna-tpe"].absent() is None  # dechbo needs Optuna itself
-    assert "dechbo bench peers --install torch" in str(PEERS["turbo-1"].absent())
+def test_an_unavailable_peer_says_why_and_what_to_do(nowhere: Path) -> None:
+    assert PEERS["optuna-tpe"].unavailable_reason() is None  # dechbo needs Optuna itself
+    assert "dechbo bench peers --install torch" in str(PEERS["turbo-1"].unavailable_reason())
     (nowhere / "hebo.failed").write_text("no wheel for this Python\n")
-    assert PEERS["hebo-rd"].absent() == "could not be installed: no wheel for this Python"
+    assert PEERS["hebo-rd"].unavailable_reason() == "could not be installed: no wheel for this Python"
     with pytest.raises(BenchError, match="smac"):
         _ = PEERS["smac"].python
     with pytest.raises(OptionError, match="nevergrad"):
         peers.install("matlab")
 
 
-def test_an_environment_elsewhere_can_be_named(nowhere: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_environment_elsewhere_can_be_named(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DECHBO_PEERS_SMAC", sys.executable)
-    assert PEERS["smac"].absent() is None
+    assert PEERS["smac"].unavailable_reason() is None
     assert ENVIRONMENTS["smac"].versions()["python"] == sys.version.split()[0]
 
 
-def test_half_an_environment_is_none(nowhere: Path):
+def test_half_an_environment_is_none(nowhere: Path) -> None:
     (nowhere / "hebo" / "bin").mkdir(parents=True)
     (nowhere / "hebo" / "bin" / "python").symlink_to(sys.executable)
     assert ENVIRONMENTS["hebo"].python is None
 
 
-def test_every_peer_has_its_script_and_environment():
-    for entry in PEERS.values():
-        assert (WORKERS / entry.script).is_file()
-        assert entry.environment in ENVIRONMENTS
+def test_every_peer_has_its_script_and_environment() -> None:
+    for spec in PEERS.values():
+        assert (PEER_SCRIPTS / spec.script).is_file()
+        assert spec.environment in ENVIRONMENTS
 
 
 @given(spaces, st.integers(0, 2**32 - 1))
-def test_the_cube_gives_back_every_value(wire, space: Space, seed: int):
-    cube = wire.Cube(space.to_json()["parameters"])
+def test_the_cube_gives_back_every_value(peer_protocol: ModuleType, space: Space, seed: int) -> None:
+    cube = peer_protocol.UnitCube(space.to_json()["parameters"])
     params = space.decode(space.from_uniform(np.random.default_rng(seed).random(space.dim)))
     back = cube.decode(cube.encode(params))
     for name, parameter in zip(space.names, space.parameters, strict=True):
@@ -164,23 +166,23 @@ def test_the_cube_gives_back_every_value(wire, space: Space, seed: int):
 
 
 @given(spaces, st.integers(0, 2**32 - 1))
-def test_every_point_of_the_cube_is_a_point_of_the_space(wire, space: Space, seed: int):
-    cube = wire.Cube(space.to_json()["parameters"])
+def test_every_point_of_the_cube_is_a_point_of_the_space(peer_protocol: ModuleType, space: Space, seed: int) -> None:
+    cube = peer_protocol.UnitCube(space.to_json()["parameters"])
     params = cube.decode(np.random.default_rng(seed).uniform(-0.1, 1.1, cube.dim).tolist())
     assert ((space.encode(params) >= 0) & np.isfinite(space.encode(params))).all()
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("name", list(PEERS))
-def test_every_installed_peer_asks_within_a_mixed_space(name: str):
-    if PEERS[name].absent():
-        pytest.skip(str(PEERS[name].absent()))
+def test_every_installed_peer_asks_within_a_mixed_space(name: str) -> None:
+    if PEERS[name].unavailable_reason():
+        pytest.skip(str(PEERS[name].unavailable_reason()))
     assert len(drive(name)) == 3
 
 
 @pytest.mark.system
-def test_a_peer_can_be_installed_and_driven(nowhere: Path):
+def test_a_peer_can_be_installed_and_driven(nowhere: Path) -> None:
     peers.install("nevergrad")
-    assert PEERS["nevergrad"].absent() is None
+    assert PEERS["nevergrad"].unavailable_reason() is None
     assert "nevergrad" in ENVIRONMENTS["nevergrad"].versions()
     drive("nevergrad")

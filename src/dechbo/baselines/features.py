@@ -1,11 +1,11 @@
-"""Random Fourier features of a component's kernel, and functions drawn from the posterior with them.
+"""Random Fourier features of a component's kernel, and posterior samples of functions (tests: test_mes.py).
 
     phi_j(x) = sqrt(2 s / F) cos(omega_j^T x + b_j) prod_c g_jc(x_c),   E[phi(x)^T phi(x')] = k_I(x, x')
 
-b_j is uniform in [0, 2 pi). The kernel is a product over variables, so each variable has its own independent frequency,
-drawn from the kernel's spectral density: Student's t with 5 degrees of freedom over the lengthscale for Matérn-5/2, a
-normal over the lengthscale for the squared exponential. The kernel of categories, rho + (1 - rho) [c = c'], is that of
-a factor g that is 1 with probability rho and otherwise an independent random sign for each category.
+b_j is uniform in [0, 2 pi). The kernel is a product over variables, so the frequencies of different variables are
+independent draws from each kernel's spectral density: Student's t with 5 degrees of freedom over the lengthscale for
+Matérn-5/2, a normal over the lengthscale for the squared exponential. The kernel of categories, rho + (1 - rho)
+[c = c'], belongs to a factor g that is 1 with probability rho and otherwise an independent random sign per category.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Features:
     frequencies: Array  # (F, |I|), 0 for categories
     phases: Array  # (F,)
     scale: float  # sqrt(2 s / F)
-    signs: tuple[tuple[int, Array], ...]  # of each category's axis: (F, categories)
+    signs: tuple[tuple[int, Array], ...]  # axis and (F, categories), for each categorical variable
 
     @classmethod
     def draw(cls, rng: np.random.Generator, gp: AdditiveGP, index: int, sizes: Sequence[float], count: int) -> Features:
@@ -54,7 +54,7 @@ class Features:
         return cls(frequencies, 2 * np.pi * rng.random(count), scale, tuple(signs))
 
     def __call__(self, points: Array) -> Array:
-        """(n, F) at ``points`` (n, |I|)."""
+        """phi at ``points`` (n, |I|): (n, F)."""
         waves: Array = np.cos(points @ self.frequencies.T + self.phases)
         waves *= self.scale
         if self.signs:
@@ -76,28 +76,28 @@ class Features:
 
 @dataclass(frozen=True, eq=False)
 class SampledFunction:
-    """f_I(x) = phi(x) theta, one draw of a component."""
+    """f_I(x) = phi(x) theta, one sample of a component."""
 
     features: Features
     weights: Array  # (F,)
 
     def values(self, points: Array) -> Array:
-        """At ``points`` (n, |I|)."""
+        """The values at ``points`` (n, |I|)."""
         answer: Array = self.features(points) @ self.weights
         return answer
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """At one point."""
+        """The value and the gradient at one point."""
         return float(self.values(point[None])[0]), self.weights @ self.features.slopes(point)
 
 
 def posterior_weights(
     rng: np.random.Generator, gp: AdditiveGP, data: Observations, features: Sequence[Features], count: int
 ) -> list[Array]:
-    """``count`` draws of every component's weights given ``data``: one (F, count) array for each.
+    """``count`` posterior samples of every component's weights: one (F, count) array for each component.
 
-    The prior is theta ~ N(0, 1), all components together; theta + Z^T (Z Z^T + N)^-1 (y - Z theta - e), e ~ N(0, N),
-    has the posterior's distribution (Matheron's rule).
+    With theta ~ N(0, 1) over all components and e ~ N(0, N), theta + Z^T (Z Z^T + N)^-1 (y - Z theta - e) has the
+    distribution of the posterior (Matheron's rule).
     """
     Z = np.hstack([part(data.X[:, list(scope)]) for part, scope in zip(features, gp.graph.scopes, strict=True)])
     noise = gp.hyperparameters.noise + data.noise

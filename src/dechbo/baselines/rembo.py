@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dechbo import checks
 from dechbo.acquisition import Beta
-from dechbo.baselines.additive import practical_beta
+from dechbo.baselines.additive import KERNELS
+from dechbo.baselines.base import CANDIDATES, EMBEDDING, RANDOM, SOBOL, Baseline, BaselineOptions, sobol_points
 from dechbo.baselines.component import Component, ComponentAcquisition, UpperBound
-from dechbo.baselines.fits import Fits
-from dechbo.baselines.maximise import best_points, candidates, maximise
-from dechbo.baselines.rival import CANDIDATES, EMBEDDING, RANDOM, SOBOL, AskTell, sobol_points
+from dechbo.baselines.maximize import best_points, candidates, maximize
+from dechbo.baselines.refit import Refitter
+from dechbo.baselines.ucb import practical_beta
 from dechbo.data.history import SAME_POINT
 from dechbo.graph import FactorGraph
 from dechbo.space import Float, Space
@@ -28,32 +29,32 @@ BELOW_ONE = float(np.nextafter(1.0, 0.0))
 class Embedding:
     """x = clip(A y) with A (d, d_e) of independent standard normals, y in [-sqrt(d_e), sqrt(d_e)]^d_e.
 
-    Its evaluations are kept in the unit cube of its low-dimensional ``box``, where its GP lives.
+    Its GP and its evaluations live in the unit cube of the low-dimensional ``box``.
     """
 
     def __init__(self, rng: np.random.Generator, dim: int, low_dim: int, *, kernel: str, first: int) -> None:
         self.matrix: Array = rng.standard_normal((dim, low_dim))
         reach = float(np.sqrt(low_dim))
         self.box = Space({f"y{i}": Float(-reach, reach) for i in range(low_dim)})
-        self.first = first  # points of its initial design
-        self.points: list[Array] = []  # (d_e,) in the unit cube, evaluation by evaluation
+        self.first = first  # the number of points of the initial design
+        self.points: list[Array] = []  # (d_e,) in the unit cube, one for each evaluation
         self.values: list[float] = []
         self._graph = FactorGraph(low_dim, (tuple(range(low_dim)),))
-        self._fits = Fits([kernel] * low_dim, first)
+        self._refitter = Refitter([kernel] * low_dim, first)
 
     def low(self, u: Array) -> Array:
-        """Y of a point of the unit cube."""
+        """The y of a point of the unit cube."""
         y: Array = np.sqrt(len(u)) * (2 * u - 1)
         return y
 
     def high(self, y: Array) -> Array:
-        """X = clip(A y) in [-1, 1]^d: each coordinate that leaves the cube is moved to its face."""
+        """The x = clip(A y) in [-1, 1]^d."""
         x: Array = np.clip(self.matrix @ y, -1.0, 1.0)
         return x
 
     def proposals(self, seed: list[int], pending: list[Array], beta: float) -> Iterator[Array]:
-        """Points of the unit cube to evaluate, the best first: of the initial design, then by the upper bound."""
-        fit = self._fits.at(self.points, self.values, lambda _: self._graph)
+        """Points of the unit cube to evaluate, the best first: the initial design, then maximisers of the bound."""
+        fit = self._refitter.fit(self.points, self.values, lambda _: self._graph)
         known = len(self.points) + len(pending)
         if fit is None or known < self.first:
             yield from sobol_points(self.box, np.random.default_rng([*seed, SOBOL]), known)
@@ -64,50 +65,46 @@ class Embedding:
         component = Component(fit.gp.condition(fit.data).with_pending(awaited), 0)
         points = candidates(self.box, rng, best_points(np.array(self.points), self.values))
         acquisition = ComponentAcquisition(component, UpperBound(beta))
-        for _, point in maximise(acquisition, self.box, points, acquisition.values(points)):
+        for _, point in maximize(acquisition, self.box, points, acquisition.values(points)):
             yield point
 
 
-class REMBO(AskTell):
+class REMBO(Baseline):
     """x = clip(A y), y = argmax mu + sqrt(beta_t) sigma in [-sqrt(d_e), sqrt(d_e)]^d_e, for k embeddings A in turn.
 
-    The cube [-1, 1]^d is the whole domain, parameter by parameter; a discrete parameter takes the value whose share of
-    [-1, 1] holds the coordinate. A GP on y knows only points that its embedding asked for: points told from elsewhere
-    have no y. They count for ``best``, and they do not spare an embedding its own initial design.
+    [-1, 1]^d stands for the whole domain; a discrete parameter takes the value whose share of [-1, 1] contains the
+    coordinate. The GP of an embedding knows the points that the embedding asked for and no others, because other points
+    have no y: they count for ``best`` and do not shorten the initial design.
 
     Parameters
     ----------
-    space, direction, seed
-        As for every rival.
-    n_initial
-        Shared by the embeddings: each begins with ceil(n_initial / k) Sobol points of its box.
     embedding_dim
-        d_e; half of d, rounded up and at most 10, if not given.
+        d_e; by default half of d, rounded up and at most 10.
     embeddings
-        k, how many take turns.
+        k, the number of embeddings.
     kernel
-        "matern52" or "se" on y, a lengthscale for each of its coordinates.
+        "matern52" or "se" on y, with a lengthscale for each coordinate.
     beta
-        "practical": 0.2 d_e log(2 t), t counting the embedding's own evaluations; a number, or a callable of t.
+        "practical": 0.2 d_e log(2 t), where t counts the embedding's evaluations; a number, or a callable of t.
+    **options
+        As for ``Baseline``, but ``n_initial`` is shared: each embedding starts with ceil(n_initial / k) Sobol points.
     """
 
     def __init__(
         self,
         space: Space,
         *,
-        direction: str = "minimize",
-        seed: int | None = None,
-        n_initial: int = 10,
         embedding_dim: int | None = None,
         embeddings: int = 4,
         kernel: str = "matern52",
         beta: Beta = "practical",
+        **options: Unpack[BaselineOptions],
     ) -> None:
-        super().__init__(space, direction=direction, seed=seed, n_initial=n_initial)
+        super().__init__(space, **options)
         default = min(10, -(-space.dim // 2))
         self.embedding_dim = default if embedding_dim is None else checks.whole("embedding_dim", embedding_dim, 1)
         count = checks.whole("embeddings", embeddings, 1)
-        checks.one_of("kernel", kernel, ("matern52", "se"))
+        checks.one_of("kernel", kernel, KERNELS)
         self._beta = practical_beta(beta)
         first = -(-self.n_initial // count)
         self.embeddings = tuple(
@@ -120,17 +117,16 @@ class REMBO(AskTell):
             )
             for j in range(count)
         )
-        # which embedding made each point of history.asked, and where; of asked points and of those told again
-        self._origins: list[tuple[int, Array]] = []
+        self._origins: list[tuple[int, Array]] = []  # embedding and its point, for each entry of history.asked
         self._turns = 0
-        self._proposed: tuple[int, Array] | None = None
+        self._proposed: tuple[int, Array] | None = None  # embedding and point of the latest proposal
 
     @one_blas_thread
     def tell(self, params: Mapping[str, Any], value: float | None) -> None:
-        """The value of a point, asked for or not; None, NaN and infinities are failures: kept, never modelled.
+        """Add the value of a point, asked for or not; None, NaN and infinities are failures, which no model sees.
 
-        A point that was not asked for belongs to an embedding only if it is the one that would be asked for next: so a
-        fresh REMBO that is told the evaluations of an earlier one goes on as that one would.
+        A point that was not asked for belongs to an embedding only if it is the point of the next ask. So a new REMBO
+        that is told the evaluations of an earlier one continues as that one would.
         """
         before = [asked.answered for asked in self._history.asked]
         origin = None
@@ -149,7 +145,7 @@ class REMBO(AskTell):
             self.embeddings[turn].values.append(self._values[-1])
 
     def ask(self) -> dict[str, Any]:
-        """The next point to evaluate."""
+        """Return the next point to evaluate."""
         params = super().ask()
         assert self._proposed is not None
         self._origins.append(self._proposed)
@@ -172,15 +168,15 @@ class REMBO(AskTell):
         for u in self._low_points(embedding, turn, pending, beta):
             self._proposed = (turn, u)
             last = self._unit(embedding.high(embedding.low(u)))
-            if not self._is_taken(last):
+            if not self._is_excluded(last):
                 return last
         assert last is not None
         return last
 
     def _low_points(self, embedding: Embedding, turn: int, pending: list[Array], beta: float) -> Iterator[Array]:
-        """What the embedding proposes, then random points of its box: all may be projected to points that are taken."""
+        """The proposals, then random points of the box in case all proposals project to excluded points."""
         yield from embedding.proposals([self.seed, EMBEDDING, turn], pending, beta)
-        rng = np.random.default_rng([self.seed, RANDOM, self._known])
+        rng = np.random.default_rng([self.seed, RANDOM, self._n_known])
         yield from rng.random((100, self.embedding_dim))
 
     def _unit(self, x: Array) -> Array:

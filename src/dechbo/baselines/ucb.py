@@ -2,70 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dechbo.acquisition import Beta
-from dechbo.baselines.additive import AdditiveRival, Part, practical_beta
+from dechbo.acquisition import Beta, BetaContext, beta_schedule
+from dechbo.baselines.additive import AdditiveBaseline, AdditiveOptions, ScoredComponent
+from dechbo.baselines.base import BaselineOptions, refuse_unknown_options
 from dechbo.baselines.component import Score, UpperBound
+from dechbo.errors import OptionError
+from dechbo.graph import FactorGraph
 from dechbo.space import Space
 
-Array = NDArray[np.float64]
 
-
-class AddGPUCB(AdditiveRival):
+class AddGPUCB(AdditiveBaseline):
     """x_I = argmax mu_I + sqrt(beta_t) sigma_I for each of disjoint groups I, beta_t = 0.2 |I| log(2 t).
 
     Parameters
     ----------
-    space, direction, seed, n_initial
-        As for every rival: points told without asking count towards ``n_initial``.
-    kernel
-        "matern52" or "se", in each variable of a group; the group's kernel is their product.
     beta
         "practical" (above; t counts evaluations from 1), a number, or a callable of t.
-    groups
-        Disjoint groups of parameter names; singletons if neither they nor a ``group_size`` are given.
-    group_size, partitions, relearn_every
-        Without ``groups``: groups of so many parameters, the best of so many random partitions by evidence, learned
-        anew every so many evaluations.
+    **options
+        As for ``AdditiveBaseline``.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        *,
-        direction: str = "minimize",
-        seed: int | None = None,
-        n_initial: int = 10,
-        kernel: str = "matern52",
-        beta: Beta = "practical",
-        groups: Iterable[Iterable[str]] | None = None,
-        group_size: int = 1,
-        partitions: int = 5,
-        relearn_every: int = 25,
-    ) -> None:
-        super().__init__(
-            space,
-            direction=direction,
-            seed=seed,
-            n_initial=n_initial,
-            kernel=kernel,
-            groups=groups,
-            group_size=group_size,
-            partitions=partitions,
-            relearn_every=relearn_every,
-        )
+    def __init__(self, space: Space, *, beta: Beta = "practical", **options: Unpack[AdditiveOptions]) -> None:
+        super().__init__(space, **options)
         self._beta = practical_beta(beta)
 
     def beta_of(self, size: int) -> float:
         """beta_t of a group of ``size`` variables at the next ask."""
         return self._beta(len(self._history.successes) + 1, size)
 
-    def _scores(self, parts: list[Part]) -> list[Score]:
-        return [UpperBound(self.beta_of(part.domain.dim)) for part in parts]
+    def _scores(self, components: list[ScoredComponent]) -> list[Score]:
+        return [UpperBound(self.beta_of(part.domain.dim)) for part in components]
 
 
 class GPUCB(AddGPUCB):
@@ -73,30 +44,37 @@ class GPUCB(AddGPUCB):
 
     Parameters
     ----------
-    space, direction, seed, n_initial
-        As for every rival: points told without asking count towards ``n_initial``.
     kernel
-        "matern52" or "se": the kernel is a product over the variables, a lengthscale for each.
+        "matern52" or "se": the kernel is a product over the variables, each with its own lengthscale.
     beta
-        "practical" (above; t counts evaluations from 1), a number, or a callable of t.
+        As for ``AddGPUCB``.
+    **options
+        As for ``Baseline``.
     """
 
     def __init__(
         self,
         space: Space,
         *,
-        direction: str = "minimize",
-        seed: int | None = None,
-        n_initial: int = 10,
         kernel: str = "matern52",
         beta: Beta = "practical",
+        **options: Unpack[BaselineOptions],
     ) -> None:
-        super().__init__(
-            space,
-            direction=direction,
-            seed=seed,
-            n_initial=n_initial,
-            kernel=kernel,
-            beta=beta,
-            groups=[space.names] if isinstance(space, Space) else None,
-        )
+        refuse_unknown_options(type(self), options)
+        groups = [space.names] if isinstance(space, Space) else None
+        super().__init__(space, kernel=kernel, beta=beta, groups=groups, **options)
+
+
+def practical_beta(beta: Beta) -> Callable[[int, int], float]:
+    """beta as a function of t and the size of a group: 0.2 |I| log(2 t), a number, or a callable of t."""
+    if isinstance(beta, str) and beta != "practical":
+        raise OptionError(f"beta is 'practical', a number at least 0 or a callable of t, got {beta!r}")
+    if isinstance(beta, str):
+        return lambda t, size: 0.2 * size * float(np.log(2 * t))
+    schedule = beta_schedule(beta)
+
+    def at(t: int, size: int) -> float:
+        whole = FactorGraph(size, (tuple(range(size)),))
+        return schedule(t, BetaContext(whole, np.full(size, np.inf), delta=0.1))
+
+    return at

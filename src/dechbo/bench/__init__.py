@@ -1,1 +1,1 @@
-"""Problems that know their optimum."""
+"""Benchmarks: test problems, methods and peers, runs and their records, statistics and the paper's table."""

@@ -1,4 +1,4 @@
-"""The methods of the bench by name: ours, the paper's and its rivals here, today's peers in ``peers``."""
+"""Registry of methods: dechbo's own and the paper's, the baselines, and the peers of ``peers``."""
 
 from __future__ import annotations
 
@@ -13,35 +13,39 @@ from dechbo.space import Space
 
 
 class Method(Protocol):
-    """What the runner drives: the face of ``Optimizer``, of every rival and of every peer."""
+    """What the runner needs; Optimizer, every baseline and every peer provide it."""
 
     def ask(self) -> dict[str, Any]:
-        """The next point to evaluate."""
+        """Return the next point to evaluate."""
         ...
 
     def tell(self, params: Mapping[str, Any], value: float | None) -> None:
-        """Record the value of a point, asked for or not."""
+        """Add the value of a point, asked for or not."""
         ...
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A method by name: how tables call it, how it is built, and with which options."""
+class MethodSpec:
+    """A method: its name, its label in tables, its factory and its options."""
 
     name: str
     label: str
-    build: Callable[..., Method]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    factory: Callable[..., Method]
+    options: Mapping[str, Any] = field(default_factory=dict)  # plain data: records hold them
 
-    def made(self, space: Space, seed: int, n_initial: int) -> Method:
-        """The method, ready to be told the given points."""
-        return self.build(space, seed=seed, n_initial=n_initial, **self.options)
+    def create(self, space: Space, seed: int, n_initial: int) -> Method:
+        """A new instance, before the initial points are told."""
+        return self.factory(space, seed=seed, n_initial=n_initial, **self.options)
 
 
-def _optimizer(space: Space, **options: Any) -> Method:
+def _optimizer(
+    space: Space, *, model: Mapping[str, Any] | None = None, search: Mapping[str, Any] | None = None, **options: Any
+) -> Method:
+    from dechbo.models.options import ModelOptions
     from dechbo.optimizer import Optimizer
+    from dechbo.search.options import SearchOptions
 
-    return Optimizer(space, **options)
+    return Optimizer(space, model=ModelOptions(**model or {}), search=SearchOptions(**search or {}), **options)
 
 
 def _additive(space: Space, **options: Any) -> Method:
@@ -56,7 +60,7 @@ def _paper(space: Space, **options: Any) -> Method:
     return Optimizer.paper(space, **options)
 
 
-def _rival(name: str) -> Callable[..., Method]:
+def _baseline(name: str) -> Callable[..., Method]:
     def build(space: Space, **options: Any) -> Method:
         import dechbo.baselines
 
@@ -67,48 +71,48 @@ def _rival(name: str) -> Callable[..., Method]:
 
 
 OURS = (
-    Entry("dechbo", "DEC-HBO (default)", _optimizer),
-    Entry("dechbo-joint", "DEC-HBO, by the joint bound", _optimizer, {"choose": "joint"}),
-    Entry("dechbo-plain", "DEC-HBO, plain kernels", _optimizer, {"centred": False}),
-    Entry("dechbo-small", "DEC-HBO, small factors only", _optimizer, {"coupled": False}),
-    Entry("dechbo-random", "DEC-HBO, random tree", _optimizer, {"graph": "random"}),
-    Entry("dechbo-additive", "DEC-HBO, singletons", _additive),
-    Entry("paper-mf1", "paper's algorithm, MF1", _paper, {"max_factor_size": 1}),
-    Entry("paper-mf2", "paper's algorithm, MF2", _paper, {"max_factor_size": 2}),
-    Entry("paper-mf3", "paper's algorithm, MF3", _paper, {"max_factor_size": 3}),
+    MethodSpec("dechbo", "DEC-HBO (default)", _optimizer),
+    MethodSpec("dechbo-joint", "DEC-HBO, by the joint bound", _optimizer, {"search": {"score": "joint"}}),
+    MethodSpec("dechbo-plain", "DEC-HBO, plain kernels", _optimizer, {"model": {"centred": False}}),
+    MethodSpec("dechbo-small", "DEC-HBO, small factors only", _optimizer, {"model": {"full_factor": False}}),
+    MethodSpec("dechbo-random", "DEC-HBO, random tree", _optimizer, {"graph": "random"}),
+    MethodSpec("dechbo-additive", "DEC-HBO, singletons", _additive),
+    MethodSpec("paper-mf1", "paper's algorithm, MF1", _paper, {"max_factor_size": 1}),
+    MethodSpec("paper-mf2", "paper's algorithm, MF2", _paper, {"max_factor_size": 2}),
+    MethodSpec("paper-mf3", "paper's algorithm, MF3", _paper, {"max_factor_size": 3}),
 )
-RIVALS = (
-    Entry("add-gp-ucb", "Add-GP-UCB", _rival("AddGPUCB")),
-    Entry("add-mes-g", "Add-MES-G", _rival("AddMES"), {"samples": "gumbel"}),
-    Entry("add-mes-r", "Add-MES-R", _rival("AddMES"), {"samples": "functions"}),
-    Entry("rembo", "REMBO", _rival("REMBO")),
-    Entry("gp-ucb", "GP-UCB", _rival("GPUCB")),
-    Entry("random", "random search", _rival("RandomSearch")),
-    Entry("sobol", "Sobol points", _rival("SobolSearch")),
+BASELINES = (
+    MethodSpec("add-gp-ucb", "Add-GP-UCB", _baseline("AddGPUCB")),
+    MethodSpec("add-mes-g", "Add-MES-G", _baseline("AddMES"), {"samples": "gumbel"}),
+    MethodSpec("add-mes-r", "Add-MES-R", _baseline("AddMES"), {"samples": "functions"}),
+    MethodSpec("rembo", "REMBO", _baseline("REMBO")),
+    MethodSpec("gp-ucb", "GP-UCB", _baseline("GPUCB")),
+    MethodSpec("random", "random search", _baseline("RandomSearch")),
+    MethodSpec("sobol", "Sobol points", _baseline("SobolSearch")),
 )
-ENTRIES = {entry.name: entry for entry in (*OURS, *RIVALS)}
+METHODS = {spec.name: spec for spec in (*OURS, *BASELINES)}
 GROUPS = {
-    "ours": tuple(entry.name for entry in OURS),
-    "rivals": tuple(entry.name for entry in RIVALS),
+    "ours": tuple(spec.name for spec in OURS),
+    "baselines": tuple(spec.name for spec in BASELINES),
     "peers": tuple(peers.PEERS),
 }
 GROUPS["all"] = tuple(name for names in GROUPS.values() for name in names)
 
 
 def names() -> tuple[str, ...]:
-    """Every method, peers included."""
+    """The names of all methods, peers included."""
     return GROUPS["all"]
 
 
 def label(name: str) -> str:
-    """What tables and figures call the method."""
-    if name in ENTRIES:
-        return ENTRIES[name].label
+    """The label of a method in tables and figures."""
+    if name in METHODS:
+        return METHODS[name].label
     return peers.PEERS[name].label if name in peers.PEERS else name
 
 
-def chosen(text: str) -> tuple[str, ...]:
-    """The methods of a comma list; a group (ours, rivals, peers, all) stands for its members."""
+def parse_methods(text: str) -> tuple[str, ...]:
+    """The methods of a comma-separated list; a group (ours, baselines, peers, all) stands for its members."""
     wanted = [part.strip() for part in text.split(",") if part.strip()]
     found: dict[str, None] = {}
     for name in wanted:
@@ -116,8 +120,7 @@ def chosen(text: str) -> tuple[str, ...]:
             close = get_close_matches(name, names(), n=1)
             hint = f"did you mean {close[0]!r}? " if close else ""
             raise OptionError(
-                f"no method is called {name!r}; {hint}known are {', '.join(names())}, and the groups "
-                f"{', '.join(GROUPS)}"
+                f"unknown method {name!r}; {hint}methods are {', '.join(names())}; groups are {', '.join(GROUPS)}"
             )
         found.update(dict.fromkeys(GROUPS.get(name, (name,))))
     if not found:
@@ -125,11 +128,11 @@ def chosen(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def absent(name: str) -> str | None:
-    """Why the method cannot run here, or None if it can."""
-    return peers.PEERS[name].absent() if is_peer(name) else None
+def unavailable_reason(name: str) -> str | None:
+    """Why the method cannot run on this machine; None if it can."""
+    return peers.PEERS[name].unavailable_reason() if is_peer(name) else None
 
 
 def is_peer(name: str) -> bool:
-    """Whether the method is another package, in a process of its own."""
+    """Whether the method is another package, which runs in a process of its own."""
     return name in peers.PEERS

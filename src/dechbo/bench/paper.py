@@ -1,4 +1,7 @@
-"""Table 1 and Figure 1 of the paper: what it prints, and the same from our own records beside it."""
+"""Table 1 and Figure 1 of the paper: the printed figures next to the same figures from records.
+
+Tests: tests/bench/test_paper.py.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.table import Table
+
 from dechbo.bench import methods
-from dechbo.bench.records import Record, Run, absent
+from dechbo.bench.records import Run, RunRecord, read_unavailable
 from dechbo.bench.statistics import Summary, summarise
 
 PROBLEMS = ("hartmann-6", "shekel-4", "michalewicz-10")
@@ -41,45 +46,45 @@ DRAWN = ("paper-mf2", "paper-mf3", "add-gp-ucb", "add-mes-g", "add-mes-r", "dech
 
 @dataclass(frozen=True)
 class Table1:
-    """The rows of Table 1: per problem our summary (None where there are no runs), and what the paper prints."""
+    """The methods of Table 1, and a summary of each problem and method that has runs."""
 
     rows: tuple[str, ...]
     summaries: dict[tuple[str, str], Summary]
-    absent: dict[str, str]
-    records: tuple[Record, ...]
+    unavailable: dict[str, str]  # method -> reason
+    records: tuple[RunRecord, ...]
     seeds: int
 
     def cell(self, method: str, problem: str) -> Summary | None:
-        """Our own figures."""
+        """The summary of a method on a problem; None without runs."""
         return self.summaries.get((problem, method))
 
 
 def table1(results: Path, *, seeds: int, initial: int = 10, evaluations: int = 150) -> Table1:
-    """Table 1 from the records: the paper's rows and ours, then every peer that has runs or is known to be absent."""
+    """Table 1 from records: the paper's methods and dechbo's, then every peer with runs or a reason for having none."""
     known = []
     for problem in PROBLEMS:
         for method in (*ROWS, *methods.GROUPS["peers"]):
             for seed in range(seeds):
                 path = Run(problem, method, seed, initial, evaluations).path(results)
                 if path.exists():
-                    known.append(Record.read(path))
-    reasons = absent(results)
-    present = {record.run.method for record in known}
-    peers = tuple(name for name in methods.GROUPS["peers"] if name in present or name in reasons)
+                    known.append(RunRecord.read(path))
+    reasons = read_unavailable(results)
+    with_runs = {record.run.method for record in known}
+    peers = tuple(name for name in methods.GROUPS["peers"] if name in with_runs or name in reasons)
     return Table1((*ROWS, *peers), summarise(known), reasons, tuple(known), seeds)
 
 
 def markdown(table: Table1, command: str) -> str:
-    """Table 1 as a page: regrets with their intervals, the paper's beside, and where all of it comes from."""
+    """Table 1 in Markdown: regrets with intervals, the paper's regrets, and how to reproduce the table."""
     titles = [problem.capitalize() for problem in PROBLEMS]
     head = ["method", *(f"{title} | paper" for title in titles), "CPU s a run", "runs"]
     count = len(" | ".join(head).split(" | "))
     lines = [
         "# Table 1: final regret",
         "",
-        "Mean over seeds of min f - f*, in brackets its 95 % bootstrap interval, then the median. The columns",
-        "*paper* are what the paper prints. Every method is given the same initial points for a seed. A run that",
-        "crashed or ran out of time counts with what it had reached, and is counted behind the number of runs.",
+        "Mean over seeds of min f - f*, its 95 % bootstrap interval in brackets, then the median. The columns *paper*",
+        "repeat the paper's figures. Every method gets the same initial points for a seed. A run that crashed or ran",
+        "out of time counts with the regret that it reached; such runs are listed in the last column.",
         "",
         "| " + " | ".join(head) + " |",
         "|" + "---|" * count,
@@ -87,10 +92,29 @@ def markdown(table: Table1, command: str) -> str:
         "| *the paper's best row* | " + " | ".join(f" | {best:.4f}" for best in BEST_PRINTED) + " | | |",
         "",
         *_verdict(table),
-        *_left_out(table),
+        *_missing_and_unfinished(table),
         *provenance(table.records, command),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def rich_table(table: Table1) -> Table:
+    """Table 1 for the terminal."""
+    title = f"Table 1: mean final regret over {table.seeds} seeds [95 %], the paper's beside"
+    rendered = Table(title=title)
+    rendered.add_column("method")
+    for problem in PROBLEMS:
+        rendered.add_column(problem.capitalize(), justify="right")
+        rendered.add_column("paper", justify="right", style="dim")
+    for name in table.rows:
+        cells = [methods.label(name)]
+        for k, problem in enumerate(PROBLEMS):
+            summary = table.cell(name, problem)
+            mean = None if summary is None else summary.mean
+            cells.append("–" if mean is None else f"{mean.value:.4f} [dim]{mean.low:.2f}–{mean.high:.2f}[/]")
+            cells.append(f"{PRINTED[name][k]:.4f}" if name in PRINTED else "")
+        rendered.add_row(*cells, style="bold" if name == "dechbo" else None)
+    return rendered
 
 
 def _row(table: Table1, method: str) -> list[str]:
@@ -99,11 +123,11 @@ def _row(table: Table1, method: str) -> list[str]:
     for k, summary in enumerate(summaries):
         printed = PRINTED.get(method)
         paper = "" if printed is None else f"{printed[k]:.4f}"
-        cells.append(("absent" if method in table.absent else "–") if summary is None else _figures(summary))
+        cells.append(("unavailable" if method in table.unavailable else "–") if summary is None else _figures(summary))
         cells.append(paper)
-    there = [summary for summary in summaries if summary is not None]
-    cells.append(", ".join(f"{s.run_seconds:.3g}" for s in there) or "–")
-    cells.append(", ".join(_count(s) for s in there) or "–")
+    with_runs = [summary for summary in summaries if summary is not None]
+    cells.append(", ".join(f"{s.run_seconds:.3g}" for s in with_runs) or "–")
+    cells.append(", ".join(_count(s) for s in with_runs) or "–")
     return cells
 
 
@@ -118,7 +142,7 @@ def _count(summary: Summary) -> str:
 
 
 def _verdict(table: Table1) -> list[str]:
-    """Where the default stands against the paper's best row of each function."""
+    """The default compared with the paper's best method on each function."""
     lines = []
     for problem, best in zip(PROBLEMS, BEST_PRINTED, strict=True):
         summary = table.cell("dechbo", problem)
@@ -127,18 +151,18 @@ def _verdict(table: Table1) -> list[str]:
             lines.append(
                 f"- {problem}: the default's mean {summary.mean.value:.4g} is {reached} the paper's best {best}"
             )
-    return ["The floor, the paper's best row on each function:", "", *lines, ""] if lines else []
+    return ["The default and the paper's best row on each function:", "", *lines, ""] if lines else []
 
 
-def _left_out(table: Table1) -> list[str]:
-    lines = [f"- {methods.label(name)} ({name}): {reason}" for name, reason in table.absent.items()]
-    crashed = {f"{r.run.key}: {r.status}": None for r in table.records if not r.finished}
-    told = ["Absent:", "", *lines, ""] if lines else []
-    return told + (["Not finished:", "", *(f"- {line}" for line in crashed), ""] if crashed else [])
+def _missing_and_unfinished(table: Table1) -> list[str]:
+    lines = [f"- {methods.label(name)} ({name}): {reason}" for name, reason in table.unavailable.items()]
+    unfinished = [f"- {r.run.key}: {r.status}" for r in table.records if not r.finished]
+    missing = ["Unavailable:", "", *lines, ""] if lines else []
+    return missing + (["Not finished:", "", *unfinished, ""] if unfinished else [])
 
 
-def provenance(records: Sequence[Record], command: str) -> list[str]:
-    """The command, the machine, the versions and the dates, as lines of Markdown."""
+def provenance(records: Sequence[RunRecord], command: str) -> list[str]:
+    """The command, the machine, the dates and the versions, as lines of Markdown."""
     if not records:
         return [f"Made by `{command}`; there are no records yet."]
     machines = sorted({f"{r.machine.get('cpu')}, {r.machine.get('cores')} cores" for r in records if r.machine})

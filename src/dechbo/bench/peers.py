@@ -1,7 +1,7 @@
-"""Today's peers: the real packages, each in an environment of its own and driven over a pipe.
+"""Peers: current packages for the same task, each in its own virtual environment and driven over a pipe.
 
-An environment is a folder of ``$DECHBO_PEERS`` (by default ``~/.cache/dechbo/peers``), made by ``dechbo bench peers
---install``; ``$DECHBO_PEERS_TORCH`` and the like name a Python or an environment elsewhere instead.
+``dechbo bench peers --install`` creates the environments in ``$DECHBO_PEERS`` (by default ``~/.cache/dechbo/peers``).
+To use an environment or a Python elsewhere, set ``$DECHBO_PEERS_TORCH``, ``$DECHBO_PEERS_HEBO`` and so on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dechbo.bench.records import BenchError
 from dechbo.errors import OptionError
 from dechbo.space import Space
 
-WORKERS = Path(__file__).parent / "workers"
+PEER_SCRIPTS = Path(__file__).parent / "peer_scripts"
 ONE_THREAD = dict.fromkeys(
     ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "BLIS_NUM_THREADS"), "1"
 )
@@ -30,43 +30,43 @@ ONE_THREAD = dict.fromkeys(
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment that peers share: what pip installs, and what shows that it is there."""
+    """A virtual environment that one or more peers share."""
 
     name: str
     requirements: tuple[str, ...]
-    packages: tuple[str, ...]  # the first one shows that it is there
-    alone: tuple[str, ...] = ()  # installed last, without what they ask for themselves
+    packages: tuple[str, ...]  # whose versions are recorded; the environment is complete once the first is installed
+    no_deps: tuple[str, ...] = ()  # installed last, with pip's --no-deps
 
     @property
     def folder(self) -> Path:
-        """Where it lies, or would."""
+        """The folder of the environment."""
         return peers_folder() / self.name
 
     @property
-    def failure(self) -> Path:
-        """Why installing it failed, if it did."""
+    def failure_file(self) -> Path:
+        """The file with the reason why the installation failed, if it did."""
         return peers_folder() / f"{self.name}.failed"
 
     @property
     def python(self) -> Path | None:
-        """Its interpreter, or None."""
+        """Its interpreter; None if it is not installed."""
         named = os.environ.get(f"DECHBO_PEERS_{self.name.upper()}")
         home = Path(named).expanduser() if named else self.folder
         if home.is_file():
-            return home  # an interpreter that the user vouches for
+            return home
         installed = any(home.glob(f"lib/python*/site-packages/{self.packages[0]}-*.dist-info"))
         return home / "bin" / "python" if installed else None
 
-    def absent(self) -> str | None:
-        """Why it cannot be used, or None if it can."""
+    def unavailable_reason(self) -> str | None:
+        """Why it cannot be used; None if it can."""
         if self.python is not None:
             return None
-        if self.failure.exists():
-            return "could not be installed: " + self.failure.read_text(encoding="utf-8").strip()
+        if self.failure_file.exists():
+            return "could not be installed: " + self.failure_file.read_text(encoding="utf-8").strip()
         return f"not installed: dechbo bench peers --install {self.name}"
 
     def versions(self) -> dict[str, str]:
-        """The versions of its packages; absent ones are left out."""
+        """The versions of Python and of its installed packages."""
         code = (
             "import json, sys\nfrom importlib import metadata\nfound = {'python': sys.version.split()[0]}\n"
             f"for name in {list(self.packages)!r}:\n"
@@ -80,9 +80,9 @@ class Environment:
         return versions
 
 
-# HEBO 0.3.6 wants numpy < 1.25 and pymoo 0.6.0: versions of that time, or pip searches without end. GPy, which it also
-# asks for, does not build any more and is not needed by its default model.
-_BESIDE_HEBO = (
+# HEBO 0.3.6 needs numpy < 1.25 and pymoo 0.6.0. All versions are pinned, because pip's resolver does not terminate
+# otherwise. Its dependency GPy no longer builds, and its default model does not need it.
+_HEBO_REQUIREMENTS = (
     "torch==2.13.0",
     "gpytorch==1.13",
     "linear_operator==0.5.3",
@@ -103,7 +103,7 @@ ENVIRONMENTS = {
         Environment(
             "torch", ("torch==2.13.0", "botorch>=0.16", "optuna>=4.4", "cmaes"), ("botorch", "torch", "optuna", "cmaes")
         ),
-        Environment("hebo", _BESIDE_HEBO, ("HEBO", "torch", "gpytorch", "numpy"), alone=("HEBO==0.3.6",)),
+        Environment("hebo", _HEBO_REQUIREMENTS, ("HEBO", "torch", "gpytorch", "numpy"), no_deps=("HEBO==0.3.6",)),
         Environment("smac", ("smac>=2.2",), ("smac", "ConfigSpace")),
         Environment("nevergrad", ("nevergrad",), ("nevergrad", "cma")),
     )
@@ -111,8 +111,8 @@ ENVIRONMENTS = {
 
 
 @dataclass(frozen=True)
-class PeerEntry:
-    """A peer by name: how tables call it, its worker script and its environment."""
+class PeerSpec:
+    """A peer: its name, its label in tables, its script and its environment."""
 
     name: str
     label: str
@@ -121,43 +121,43 @@ class PeerEntry:
 
     @property
     def python(self) -> Path:
-        """The interpreter that runs it."""
+        """The interpreter that runs the script."""
         found = ENVIRONMENTS[self.environment].python
         if found is None and self.name == "optuna-tpe":
-            return Path(sys.executable)  # dechbo needs Optuna itself
+            return Path(sys.executable)  # dechbo depends on Optuna
         if found is None:
-            raise BenchError(f"the peer {self.name} is {ENVIRONMENTS[self.environment].absent()}")
+            raise BenchError(f"the peer {self.name} is {self.unavailable_reason()}")
         return found
 
-    def absent(self) -> str | None:
-        """Why it cannot run here, or None if it can."""
-        return None if self.name == "optuna-tpe" else ENVIRONMENTS[self.environment].absent()
+    def unavailable_reason(self) -> str | None:
+        """Why it cannot run on this machine; None if it can."""
+        return None if self.name == "optuna-tpe" else ENVIRONMENTS[self.environment].unavailable_reason()
 
 
 PEERS = {
-    entry.name: entry
-    for entry in (
-        PeerEntry("botorch-logei", "BoTorch LogEI", "on_botorch.py", "torch"),
-        PeerEntry("botorch-ucb", "BoTorch UCB", "on_botorch.py", "torch"),
-        PeerEntry("turbo-1", "TuRBO-1", "on_turbo.py", "torch"),
-        PeerEntry("optuna-tpe", "Optuna TPE", "on_optuna.py", "torch"),
-        PeerEntry("optuna-gp", "Optuna GPSampler", "on_optuna.py", "torch"),
-        PeerEntry("optuna-cmaes", "Optuna CMA-ES", "on_optuna.py", "torch"),
-        PeerEntry("hebo", "HEBO", "on_hebo.py", "hebo"),
-        PeerEntry("hebo-rd", "HEBO, random decomposition", "on_hebo.py", "hebo"),
-        PeerEntry("smac", "SMAC3 (tuning)", "on_smac.py", "smac"),
-        PeerEntry("smac-bb", "SMAC3 (black box)", "on_smac.py", "smac"),
-        PeerEntry("nevergrad", "Nevergrad NGOpt", "on_nevergrad.py", "nevergrad"),
+    spec.name: spec
+    for spec in (
+        PeerSpec("botorch-logei", "BoTorch LogEI", "botorch_peer.py", "torch"),
+        PeerSpec("botorch-ucb", "BoTorch UCB", "botorch_peer.py", "torch"),
+        PeerSpec("turbo-1", "TuRBO-1", "turbo_peer.py", "torch"),
+        PeerSpec("optuna-tpe", "Optuna TPE", "optuna_peer.py", "torch"),
+        PeerSpec("optuna-gp", "Optuna GPSampler", "optuna_peer.py", "torch"),
+        PeerSpec("optuna-cmaes", "Optuna CMA-ES", "optuna_peer.py", "torch"),
+        PeerSpec("hebo", "HEBO", "hebo_peer.py", "hebo"),
+        PeerSpec("hebo-rd", "HEBO, random decomposition", "hebo_peer.py", "hebo"),
+        PeerSpec("smac", "SMAC3 (tuning)", "smac_peer.py", "smac"),
+        PeerSpec("smac-bb", "SMAC3 (black box)", "smac_peer.py", "smac"),
+        PeerSpec("nevergrad", "Nevergrad NGOpt", "nevergrad_peer.py", "nevergrad"),
     )
 }
 
 
 class PeerOutOfTime(Exception):
-    """The peer used up its CPU time in the middle of an ask."""
+    """The peer used up its CPU time."""
 
 
-class Peer:
-    """A peer as a process, with the face of ``Optimizer``."""
+class PeerProcess:
+    """A peer in its own process, with ``ask`` and ``tell``."""
 
     def __init__(
         self,
@@ -170,14 +170,14 @@ class Peer:
         cpu_left: float | None = None,
         log: Path | None = None,
     ) -> None:
-        entry = PEERS[name]
+        spec = PEERS[name]
         self.name = name
         self._cpu = 0.0
         self._log = log
         stderr: int | IO[bytes] = subprocess.DEVNULL if log is None else open(log, "ab")  # noqa: SIM115
         try:
             self._process = subprocess.Popen(
-                [str(entry.python), str(WORKERS / entry.script)],
+                [str(spec.python), str(PEER_SCRIPTS / spec.script)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -199,20 +199,20 @@ class Peer:
         self.options: dict[str, Any] = answer["options"]
 
     def ask(self) -> dict[str, Any]:
-        """The next point to evaluate."""
+        """Return the next point to evaluate."""
         params: dict[str, Any] = self._call({"op": "ask"})["params"]
         return params
 
     def tell(self, params: Mapping[str, Any], value: float | None) -> None:
-        """Record the value of a point, asked for or not."""
+        """Add the value of a point, asked for or not."""
         self._call({"op": "tell", "params": dict(params), "value": value})
 
     def cpu_clock(self) -> float:
-        """The CPU time that the peer's process has spent on asks and tells, as ``time.process_time`` would say."""
+        """The CPU seconds that the process has spent on asks and tells."""
         return self._cpu
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -224,19 +224,19 @@ class Peer:
     def _call(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with suppress(BrokenPipeError):  # it has died: the empty answer below says how
+        with suppress(BrokenPipeError):  # it has died: the missing answer below says how
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
-            raise self._death()
+            raise self._exit_error()
         answer: dict[str, Any] = json.loads(line)
         self._cpu = answer["cpu"]
         if "error" in answer:
             raise BenchError(f"{self.name}: {answer['error']}")
         return answer
 
-    def _death(self) -> Exception:
+    def _exit_error(self) -> Exception:
         code = self._process.wait()
         if code == -signal.SIGXCPU:
             return PeerOutOfTime(self.name)
@@ -247,40 +247,40 @@ class Peer:
 
 
 def peers_folder() -> Path:
-    """Where the peers' environments lie."""
+    """The folder of the peers' environments."""
     named = os.environ.get("DECHBO_PEERS")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "dechbo" / "peers"
 
 
 def environment_variables() -> dict[str, str]:
-    """What a peer's process inherits: one thread, and nothing of our own Python's search path."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    return {**kept, **ONE_THREAD, "PYTHONNOUSERSITE": "1"}
+    """The variables of a peer's process: one thread, and no search path of this Python."""
+    inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    return {**inherited, **ONE_THREAD, "PYTHONNOUSERSITE": "1"}
 
 
 def install(name: str) -> None:
-    """Make the environment of a peer (or one named itself) anew with pip; a failure is kept with its reason."""
+    """Create the environment ``name``, or that of the peer ``name``, with pip; record the reason of a failure."""
     environment = ENVIRONMENTS.get(PEERS[name].environment if name in PEERS else name)
     if environment is None:
         raise OptionError(f"--install takes {', '.join([*ENVIRONMENTS, *PEERS])}, got {name!r}")
     environment.folder.parent.mkdir(parents=True, exist_ok=True)
-    environment.failure.unlink(missing_ok=True)
+    environment.failure_file.unlink(missing_ok=True)
     python = str(environment.folder / "bin" / "python")
     commands = [[sys.executable, "-m", "venv", "--clear", str(environment.folder)]]
     commands.append([python, "-m", "pip", "install", *environment.requirements])
-    if environment.alone:
-        commands.append([python, "-m", "pip", "install", "--no-deps", *environment.alone])
+    if environment.no_deps:
+        commands.append([python, "-m", "pip", "install", "--no-deps", *environment.no_deps])
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment_variables())
         if done.returncode != 0:
             reason = _reason(done.stderr)
-            environment.failure.write_text(reason + "\n", encoding="utf-8")
+            environment.failure_file.write_text(reason + "\n", encoding="utf-8")
             shutil.rmtree(environment.folder, ignore_errors=True)
             raise BenchError(f"the environment {environment.name} could not be installed: {reason}")
 
 
 def _reason(output: str) -> str:
-    """The last lines of pip that say what went wrong."""
+    """The last error lines of pip."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith("error")]
     return " ".join((errors or lines or ["pip failed"])[-2:])[:300]

@@ -1,4 +1,4 @@
-"""How a bench shows its progress: a live table on a terminal, a line per finished run elsewhere."""
+"""Progress of an experiment: a live table on a terminal, one line per run that ends (tests: test_commands.py)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from dechbo.bench.records import FINISHED, NOT_RUN, Run
 
 
 class Progress:
-    """Counts what is done and says how long the rest will take; shows it live on a terminal."""
+    """Counts runs and evaluations and estimates the time left."""
 
     def __init__(self, console: Console, runs: Sequence[Run], workers: int, skipped: int = 0) -> None:
         self.console, self.workers, self.skipped = console, max(1, min(workers, len(runs))), skipped
         self.total = len(runs)
-        self.left: dict[Run, int] = {run: run.total for run in runs}  # evaluations still to make
+        self.remaining: dict[Run, int] = {run: run.total for run in runs}  # evaluations to do
         self.current: dict[Run, tuple[int, float]] = {}  # evaluations done, best regret
-        self.over_: list[tuple[Run, str]] = []
-        self._seen: dict[Run, float] = {}
-        self._cost: dict[str, list[float]] = defaultdict(list)  # seconds an evaluation, by method
-        self._began = time.monotonic()
+        self.ended: list[tuple[Run, str]] = []  # with their status
+        self._last_step: dict[Run, float] = {}  # when
+        self._seconds: dict[str, list[float]] = defaultdict(list)  # per evaluation, by method
+        self._started = time.monotonic()
         self._live: Live | None = None
 
     def __enter__(self) -> Progress:
         if self.console.is_terminal:
-            self._live = Live(console=self.console, refresh_per_second=4, get_renderable=self._shown)
+            self._live = Live(console=self.console, refresh_per_second=4, get_renderable=self._render)
             self._live.__enter__()
         return self
 
@@ -43,69 +43,69 @@ class Progress:
             self._live.__exit__(kind, error, trace)
 
     @property
-    def troubles(self) -> list[tuple[Run, str]]:
-        """Runs of this session that did not finish, and why."""
-        return [(run, status) for run, status in self.over_ if status != FINISHED]
+    def unfinished(self) -> list[tuple[Run, str]]:
+        """Runs of this session that ended without finishing, with their status."""
+        return [(run, status) for run, status in self.ended if status != FINISHED]
 
-    # ------------------------------------------------------- what it hears
+    # ---------------------------------------------------------- events
 
-    def started(self, run: Run) -> None:
-        """A worker took up the run."""
+    def run_started(self, run: Run) -> None:
+        """A worker starts the run."""
         self.current[run] = (0, float("inf"))
 
-    def step(self, run: Run, done: int, regret: float) -> None:
-        """One more evaluation is on disk."""
+    def evaluation_done(self, run: Run, done: int, regret: float) -> None:
+        """One more evaluation of the run is on disk."""
         now = time.monotonic()
-        if run in self._seen and done > run.initial + 1:
-            self._cost[run.method].append(now - self._seen[run])
-        self._seen[run] = now
+        if run in self._last_step and done > run.initial + 1:
+            self._seconds[run.method].append(now - self._last_step[run])
+        self._last_step[run] = now
         self.current[run] = (done, regret)
-        self.left[run] = run.total - done
+        self.remaining[run] = run.total - done
 
-    def over(self, run: Run, status: str, regret: float, seconds: float) -> None:
-        """The run has its record, or will have none."""
+    def run_ended(self, run: Run, status: str, regret: float, seconds: float) -> None:
+        """The run has ended, with or without a record."""
         self.current.pop(run, None)
-        self.left.pop(run, None)
-        self.over_.append((run, status))
+        self.remaining.pop(run, None)
+        self.ended.append((run, status))
         colour = "green" if status == FINISHED else "red" if status.startswith(NOT_RUN) else "yellow"
-        text = Text(f"{len(self.over_):>4}/{self.total}  {run.problem:<22} {run.method:<16} seed {run.seed:<3}")
+        text = Text(f"{len(self.ended):>4}/{self.total}  {run.problem:<22} {run.method:<16} seed {run.seed:<3}")
         text.append(f" regret {regret:<12.5g}").append(f" {status}", style=colour)
         text.append(f"  {clock(seconds)}, left {clock(self.seconds_left())}", style="dim")
         self.console.print(text, soft_wrap=True)
 
-    # ------------------------------------------------------- what it shows
+    # ---------------------------------------------------------- display
 
     def seconds_left(self) -> float:
-        """Evaluations still to make, at what they cost so far (those of the same method where known), over workers."""
-        known = [cost for costs in self._cost.values() for cost in costs]
+        """Remaining evaluations times the mean seconds of their method (or of all methods), over workers."""
+        known = [seconds for each in self._seconds.values() for seconds in each]
         if not known:
-            return 0.0 if not self.left else float("nan")
-        usual = sum(known) / len(known)
-        mean = {method: sum(costs) / len(costs) for method, costs in self._cost.items() if costs}
-        return sum(count * mean.get(run.method, usual) for run, count in self.left.items()) / self.workers
+            return 0.0 if not self.remaining else float("nan")
+        overall = sum(known) / len(known)
+        mean = {method: sum(each) / len(each) for method, each in self._seconds.items() if each}
+        return sum(count * mean.get(run.method, overall) for run, count in self.remaining.items()) / self.workers
 
-    def _shown(self) -> RenderableType:
-        everything = sum(run.total for run, _ in self.over_) + sum(run.total for run in self.left)
-        remaining = sum(self.left.values())
+    def _render(self) -> RenderableType:
+        total = sum(run.total for run, _ in self.ended) + sum(run.total for run in self.remaining)
+        done = total - sum(self.remaining.values())
         found = f", {self.skipped} found" if self.skipped else ""
         head = Table.grid(padding=(0, 2))
         head.add_row(
-            f"[bold]{len(self.over_)}[/] of {self.total} runs",
-            ProgressBar(total=max(everything, 1), completed=everything - remaining, width=30),
-            f"{everything - remaining} of {everything} evaluations",
+            f"[bold]{len(self.ended)}[/] of {self.total} runs",
+            ProgressBar(total=max(total, 1), completed=done, width=30),
+            f"{done} of {total} evaluations",
             f"left about [bold]{clock(self.seconds_left())}[/]",
-            f"[dim]{clock(time.monotonic() - self._began)} so far{found}[/]",
+            f"[dim]{clock(time.monotonic() - self._started)} so far{found}[/]",
         )
         rows = Table(box=None, padding=(0, 2), header_style="dim")
         for name in ("problem", "method", "seed", "evaluations", "best regret"):
             rows.add_column(name, justify="left" if name in ("problem", "method") else "right")
-        for run, (done, regret) in list(self.current.items()):
-            rows.add_row(run.problem, run.method, str(run.seed), f"{done}/{run.total}", f"{regret:.5g}")
+        for run, (step, regret) in list(self.current.items()):
+            rows.add_row(run.problem, run.method, str(run.seed), f"{step}/{run.total}", f"{regret:.5g}")
         return Group(head, rows)
 
 
 def clock(seconds: float) -> str:
-    """1 h 02 min, 3 min 20 s, 4.1 s."""
+    """A duration as text: 1 h 02 min, 3 min 20 s, 4.1 s."""
     if seconds != seconds:
         return "?"
     if seconds < 60:

@@ -1,10 +1,10 @@
-"""What is kept of a run: a journal while it is under way, one small compressed record once it is over.
+"""Runs on disk: a journal while a run is under way, one small compressed record when it has ended.
 
     <results>/running/<problem>.<method>.<seed>-<initial>+<evaluations>.jsonl   a line per finished evaluation
     <results>/runs/<problem>/<method>/<seed>-<initial>+<evaluations>.json.gz
 
-A record holds every value in full, the times, the best point, and where it all came from; the other points are dropped
-(a run of ours repeats them from its seed, and 160 points of 180 parameters would be most of the repository).
+A record holds every value in full, the times, the best point, the versions and the machine. The other points are
+dropped: dechbo's own runs repeat them from the seed, and 160 points of 180 parameters would fill the repository.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ FORMAT, VERSION = "dechbo bench run", 1
 
 
 class BenchError(DechboError, RuntimeError):
-    """A run, a record or a peer of the bench is not as it should be."""
+    """A run, a record or a peer of the benchmark cannot be used."""
 
 
 @dataclass(frozen=True, order=True)
 class Run:
-    """One run: a method on a problem from one seed, ``initial`` given points and ``evaluations`` of its own."""
+    """One method on one problem with one seed: ``initial`` given points, then ``evaluations`` of the method's own."""
 
     problem: str
     method: str
@@ -50,23 +50,23 @@ class Run:
 
     @property
     def total(self) -> int:
-        """How many values the whole run has."""
+        """The number of evaluations, initial points included."""
         return self.initial + self.evaluations
 
     @property
     def key(self) -> str:
-        """The run in one word."""
+        """A unique name, also of its files."""
         return f"{self.problem}.{self.method}.{self.seed}-{self.initial}+{self.evaluations}"
 
     def path(self, results: Path) -> Path:
-        """Where the record of the finished run lies."""
+        """The path of its record."""
         name = f"{self.seed}-{self.initial}+{self.evaluations}.json.gz"
         return results / "runs" / self.problem / self.method / name
 
 
 @dataclass(frozen=True)
 class Step:
-    """One evaluation; ``value`` is None where it failed. Asking includes telling the value before."""
+    """One evaluation; ``value`` is None if it failed. The time of an ask includes the tell before it."""
 
     params: dict[str, Any]
     value: float | None
@@ -76,14 +76,14 @@ class Step:
 
 
 class Journal:
-    """The steps of a run under way: appended one by one, each on disk before the next is asked for."""
+    """The steps of a run under way; each one is on disk before the next ask. One process at a time may open it."""
 
     def __init__(self, results: Path, run: Run) -> None:
         folder = results / "running"
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{run.key}.jsonl"
-        self.saved = folder / f"{run.key}.run.json"  # the run file of a method that has one
-        self.log = folder / f"{run.key}.log"  # what a peer prints
+        self.saved = folder / f"{run.key}.run.json"  # the run file of a method that can save itself
+        self.log = folder / f"{run.key}.log"  # the output of a peer
         self._file = open(self.path, "a+b")  # noqa: SIM115
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,7 +91,7 @@ class Journal:
             self._file.close()
             raise BenchError(f"{run.key} is under way in another process: wait for it, or stop it") from None
         self.steps: list[Step] = []
-        self.resumed: list[int] = []  # after how many steps the run was taken up again
+        self.resumed: list[int] = []  # the number of steps at each resumption
         self._read()
 
     def __enter__(self) -> Journal:
@@ -103,7 +103,7 @@ class Journal:
         self._file.close()
 
     def _read(self) -> None:
-        """All whole lines; half a line at the end, of a process that was killed while it wrote, is cut off."""
+        """Read all complete lines; cut off a partial last line, left by a process killed while writing."""
         self._file.seek(0)
         content = self._file.read()
         whole = content[: content.rfind(b"\n") + 1]
@@ -118,32 +118,32 @@ class Journal:
             self._write({"resumed": len(self.steps)})
 
     def append(self, step: Step) -> None:
-        """Write ``step`` down for good."""
+        """Write ``step`` to disk."""
         self._write(asdict(step))
         self.steps.append(step)
 
     def _write(self, line: dict[str, Any]) -> None:
-        self._file.write(json.dumps(line, default=_plain).encode() + b"\n")
+        self._file.write(json.dumps(line, default=_to_builtin).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
     def remove(self) -> None:
-        """Forget the run: its record is written, or it begins anew."""
-        unfinished = self.path.parent.glob(f".{self.saved.name}.*")  # of a process killed while it saved
+        """Delete all files of the run under way."""
+        unfinished = self.path.parent.glob(f".{self.saved.name}.*")  # of a process killed while saving
         for path in (self.path, self.saved, self.log, *unfinished):
             path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
-class Record:
-    """A run that is over: finished, crashed or out of time. ``values`` are in the order of evaluation."""
+class RunRecord:
+    """A run that has ended: finished, crashed or out of time. ``values`` are in the order of evaluation."""
 
     run: Run
     status: str  # "finished", "out of time", or "crashed: …"
     values: tuple[float | None, ...]
     optimum: float | None
     dim: int
-    ask_seconds: tuple[float, ...]  # of the method's own evaluations, after the initial ones
+    ask_seconds: tuple[float, ...]  # of the method's own evaluations
     ask_cpu: tuple[float, ...]
     evaluation_seconds: tuple[float, ...]
     best_params: Mapping[str, Any] | None
@@ -151,21 +151,21 @@ class Record:
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
-    resumed: tuple[int, ...] = ()  # after how many evaluations the run was taken up again
+    resumed: tuple[int, ...] = ()  # the number of evaluations at each resumption
     cpu_limit: float | None = None
 
     @classmethod
-    def of(cls, run: Run, steps: list[Step], status: str, **facts: Any) -> Record:
-        """The record of ``steps``."""
+    def from_steps(cls, run: Run, steps: list[Step], status: str, **facts: Any) -> RunRecord:
+        """The record of a run from its steps."""
         best = min((s for s in steps if s.value is not None), key=lambda s: s.value or 0.0, default=None)
         own = steps[run.initial :]
         return cls(
             run=run,
             status=status,
             values=tuple(step.value for step in steps),
-            ask_seconds=tuple(_short(step.ask_seconds) for step in own),
-            ask_cpu=tuple(_short(step.ask_cpu) for step in own),
-            evaluation_seconds=tuple(_short(step.evaluation_seconds) for step in steps),
+            ask_seconds=tuple(_four_digits(step.ask_seconds) for step in own),
+            ask_cpu=tuple(_four_digits(step.ask_cpu) for step in own),
+            evaluation_seconds=tuple(_four_digits(step.evaluation_seconds) for step in steps),
             best_params=None if best is None else best.params,
             **facts,
         )
@@ -177,7 +177,7 @@ class Record:
 
     @property
     def best_so_far(self) -> Array:
-        """min_{i <= t} of the values, (total,): a run that stopped early keeps what it had; inf before any value."""
+        """min_{i <= t} of the values, (total,), constant after an early end; inf before the first value."""
         reached = np.full(self.run.total, np.inf)
         known = [np.inf if value is None else value for value in self.values]
         reached[: len(known)] = known
@@ -185,31 +185,31 @@ class Record:
 
     @property
     def regret(self) -> Array:
-        """min_{i <= t} f(x_i) - f(x*), or the best value itself where the optimum is not known."""
+        """min_{i <= t} f(x_i) - f(x*), or the best value itself if the optimum is unknown."""
         return self.best_so_far - (self.optimum or 0.0)
 
     @property
-    def final(self) -> float:
-        """The regret at the end."""
+    def final_regret(self) -> float:
+        """The regret after the last evaluation."""
         return float(self.regret[-1])
 
     def write(self, results: Path) -> Path:
-        """Write the record whole or not at all; the same content gives the same bytes."""
+        """Write the record atomically; the same content gives the same bytes."""
         path = self.run.path(results)
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        text = json.dumps(content, default=_plain, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(content, default=_to_builtin, separators=(",", ":"), allow_nan=False)
         buffer = io.BytesIO()
         with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as file:
             file.write(text.encode())
-        beside = path.with_suffix(f".{os.getpid()}")
-        beside.write_bytes(buffer.getvalue())
-        os.replace(beside, path)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        temporary.write_bytes(buffer.getvalue())
+        os.replace(temporary, path)
         return path
 
     @classmethod
-    def read(cls, path: Path) -> Record:
-        """The record in ``path``."""
+    def read(cls, path: Path) -> RunRecord:
+        """Load the record at ``path``."""
         try:
             content = json.loads(gzip.decompress(path.read_bytes()))
             if (content.pop("format"), content.pop("version")) != (FORMAT, VERSION):
@@ -221,25 +221,25 @@ class Record:
             raise BenchError(f"{path} is not a record of a bench run: {error}; delete it and run again") from error
 
 
-def records(results: Path) -> Iterator[Record]:
-    """Every record under ``results``, in a fixed order."""
+def load_records(results: Path) -> Iterator[RunRecord]:
+    """Every record under ``results``, sorted by path."""
     for path in sorted((results / "runs").glob("*/*/*.json.gz")):
-        yield Record.read(path)
+        yield RunRecord.read(path)
 
 
-# ------------------------------------------------------------------ absent
+# ------------------------------------------------------------- unavailable
 
 
-def absent(results: Path) -> dict[str, str]:
-    """Methods that could not run here, and why: they are named in every table."""
-    path = results / "absent.json"
+def read_unavailable(results: Path) -> dict[str, str]:
+    """Methods that could not run on this machine, with the reasons: every table names them."""
+    path = results / "unavailable.json"
     reasons: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return reasons
 
 
-def write_absent(results: Path, reasons: Mapping[str, str]) -> None:
-    """Keep ``reasons``."""
-    path = results / "absent.json"
+def write_unavailable(results: Path, reasons: Mapping[str, str]) -> None:
+    """Write ``reasons`` for the tables; without any, delete the file."""
+    path = results / "unavailable.json"
     if reasons:
         results.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(dict(sorted(reasons.items())), indent=1) + "\n", encoding="utf-8")
@@ -251,7 +251,7 @@ def write_absent(results: Path, reasons: Mapping[str, str]) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were made on."""
+    """CPU, cores and system, for the record."""
     return {"cpu": _cpu_model(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
 
 
@@ -264,19 +264,18 @@ def _cpu_model() -> str:
     return models[0] if models else platform.processor() or "unknown"
 
 
-def _short(seconds: float) -> float:
-    """Four digits are enough for a time."""
+def _four_digits(seconds: float) -> float:
     return float(f"{seconds:.4g}")
 
 
-def _plain(value: object) -> object:
-    """NumPy's numbers as Python's."""
+def _to_builtin(value: object) -> object:
+    """NumPy scalars as Python numbers."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{value!r} is not plain data")
 
 
-def finite(value: object) -> float | None:
-    """``value`` as a float, or None where it is no finite number: a failed evaluation."""
+def finite_or_none(value: object) -> float | None:
+    """``value`` as a float; None, a failed evaluation, if it is not finite."""
     number = None if value is None else float(value)  # type: ignore[arg-type]
     return number if number is not None and math.isfinite(number) else None

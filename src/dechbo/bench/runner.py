@@ -1,4 +1,4 @@
-"""Runs: one method on one problem, every evaluation on disk at once, taken up again where it was killed."""
+"""Execute one run: one method on one problem, every evaluation on disk at once, resumed where it was killed."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from scipy.stats import qmc
 
 from dechbo.bench import methods, problems
 from dechbo.bench.methods import Method
-from dechbo.bench.peers import Peer, PeerOutOfTime
+from dechbo.bench.peers import PeerOutOfTime, PeerProcess
 from dechbo.bench.problems import Problem
-from dechbo.bench.records import CRASHED, FINISHED, OUT_OF_TIME, Journal, Record, Run, Step, finite, machine
+from dechbo.bench.records import CRASHED, FINISHED, OUT_OF_TIME, Journal, Run, RunRecord, Step, finite_or_none, machine
 from dechbo.errors import ParameterError
 from dechbo.space import Space
 
-Report = Callable[[int, float], None]  # evaluations done, best regret so far
+Report = Callable[[int, float], None]  # called with evaluations done and best regret so far
 
 
-class _Stopped(Exception):
-    """The method can go no further; the message is the run's status."""
+class _RunEnded(Exception):
+    """The method cannot continue; the message is the status of the run."""
 
 
 class _CpuLimit(Exception):
-    """Raised by a signal in the middle of an ask."""
+    """Raised by a signal during an ask."""
 
 
 def initial_points(space: Space, run: Run) -> list[dict[str, Any]]:
-    """The points that every method is given on this problem and seed: scrambled Sobol, through ``from_uniform``."""
+    """The scrambled Sobol points that every method gets on this problem and seed."""
     rng = np.random.default_rng([run.seed, zlib.crc32(run.problem.encode())])
     if space.dim <= qmc.Sobol.MAXDIM:
         count = max(run.initial - 1, 0).bit_length()
@@ -49,29 +49,29 @@ def initial_points(space: Space, run: Run) -> list[dict[str, Any]]:
     return [space.decode(space.from_uniform(u)) for u in draws]
 
 
-def execute(run: Run, results: Path, *, cpu_limit: float | None = None, report: Report | None = None) -> Record:
-    """Make the whole run, or the rest of it, and write its record.
+def execute(run: Run, results: Path, *, cpu_limit: float | None = None, report: Report | None = None) -> RunRecord:
+    """Execute the run, or the rest of it, and write its record.
 
-    ``cpu_limit`` bounds the CPU seconds that the method may spend; ``report`` hears of every step.
+    ``cpu_limit`` bounds the CPU seconds of the method; ``report`` is called after every evaluation.
     """
     problem = problems.problem(run.problem, run.seed)
     with Journal(results, run) as journal:
-        course = _Course(run, problem, journal, cpu_limit, report or (lambda done, best: None))
+        loop = _RunLoop(run, problem, journal, cpu_limit, report or (lambda done, best: None))
         try:
-            course.go()
+            loop.run_all()
             status = FINISHED
-        except _Stopped as stopped:
-            status = str(stopped)
+        except _RunEnded as ended:
+            status = str(ended)
         finally:
-            course.close()
-        record = Record.of(
+            loop.close()
+        record = RunRecord.from_steps(
             run,
             journal.steps,
             status,
             optimum=problem.optimum,
             dim=problem.space.dim,
-            options=course.options,
-            versions=course.versions,
+            options=loop.options,
+            versions=loop.versions,
             machine=machine(),
             date=datetime.now(UTC).date().isoformat(),
             resumed=tuple(journal.resumed),
@@ -82,79 +82,79 @@ def execute(run: Run, results: Path, *, cpu_limit: float | None = None, report: 
     return record
 
 
-def give_up(run: Run, results: Path, reason: str) -> Record:
-    """The record of a run whose process died: it counts with what it reached."""
+def record_crash(run: Run, results: Path, reason: str) -> RunRecord:
+    """Write the record of a run whose process died, with the evaluations that it made."""
     problem = problems.problem(run.problem, run.seed)
     with Journal(results, run) as journal:
         facts: dict[str, Any] = {"optimum": problem.optimum, "dim": problem.space.dim, "machine": machine()}
-        date = datetime.now(UTC).date().isoformat()
-        record = Record.of(run, journal.steps, f"{CRASHED}: {reason}", date=date, versions=our_versions(), **facts)
+        facts |= {"date": datetime.now(UTC).date().isoformat(), "versions": dechbo_versions()}
+        record = RunRecord.from_steps(run, journal.steps, f"{CRASHED}: {reason}", **facts)
         record.write(results)
         journal.remove()
     return record
 
 
-class _Course:
-    """The course of one run: the given points first, then ask, evaluate, write down, tell."""
+class _RunLoop:
+    """Evaluate the initial points, then ask, evaluate, write to the journal, tell."""
 
     def __init__(self, run: Run, problem: Problem, journal: Journal, cpu_limit: float | None, report: Report) -> None:
         self.run, self.problem, self.journal, self.cpu_limit, self._report = run, problem, journal, cpu_limit, report
         self.options: dict[str, Any] = {}
-        self.versions = our_versions()
+        self.versions = dechbo_versions()
         self.spent = sum(step.ask_cpu for step in journal.steps)
         self._method: Method | None = None
-        self._telling = _Taken()  # time of the last tell: part of the next ask
+        self._tell_time = _CallTime()  # of the last tell, counted with the next ask
 
-    def go(self) -> None:
-        """Everything that is still to do."""
+    def run_all(self) -> None:
+        """Do all remaining evaluations."""
         steps = self.journal.steps
         for params in initial_points(self.problem.space, self.run)[len(steps) :]:
-            self._evaluate(params, _Taken())
-        self._method = self._restored()
+            self._evaluate(params, _CallTime())
+        self._method = self._resumed_method()
         while len(steps) < self.run.total:
-            with self._clock() as asking:
+            with self._timed() as ask_time:
                 params = self._method.ask()
             self._check(params)
-            self._evaluate(params, self._telling + asking)
-            with self._clock() as self._telling:
+            self._evaluate(params, self._tell_time + ask_time)
+            with self._timed() as self._tell_time:
                 self._method.tell(params, steps[-1].value)
             self._save()
 
     def close(self) -> None:
-        """End the method's process, if it has one."""
-        if isinstance(self._method, Peer):
+        """End the process of a peer."""
+        if isinstance(self._method, PeerProcess):
             self._method.close()
 
-    def _restored(self) -> Method:
-        """The method, and all that it has seen so far."""
+    def _resumed_method(self) -> Method:
+        """The method, told every step of the journal."""
         steps = self.journal.steps
-        method = self._built()
+        method = self._new_method()
         saved = self.journal.saved
         if hasattr(method, "load") and hasattr(method, "evaluations"):
-            # a point that it asked for itself has to be asked for again, or its state would not be the same
+            # its own points must be asked for again, or its state would differ
             if saved.exists():
                 method = type(method).load(saved)
             for number in range(len(method.evaluations), len(steps)):
-                with self._clock(counted=False):
+                with self._timed(counted=False):
                     again = method.ask() if number >= self.run.initial else steps[number].params
                     method.tell(again, steps[number].value)
                 if again != steps[number].params:
-                    raise _Stopped(f"{CRASHED}: taken up again it asks for another point than before")
+                    raise _RunEnded(f"{CRASHED}: after resuming it asks for another point than before")
         else:
             for step in steps:
-                with self._clock(counted=False):
+                with self._timed(counted=False):
                     method.tell(step.params, step.value)
         return method
 
-    def _built(self) -> Method:
+    def _new_method(self) -> Method:
         run, space = self.run, self.problem.space
-        with self._clock(counted=False):
+        with self._timed(counted=False):
             if not methods.is_peer(run.method):
-                entry = methods.ENTRIES[run.method]
-                self.options = dict(entry.options)
-                return entry.made(space, run.seed, run.initial)
+                spec = methods.METHODS[run.method]
+                self.options = dict(spec.options)
+                return spec.create(space, run.seed, run.initial)
             left = None if self.cpu_limit is None else self.cpu_limit - self.spent
-            peer = Peer(
+            peer = PeerProcess(
                 run.method,
                 space,
                 seed=run.seed,
@@ -164,17 +164,17 @@ class _Course:
                 log=self.journal.log,
             )
         self.options, self.versions = peer.options, peer.versions
-        self._method = peer  # from here on it is closed whatever happens
+        self._method = peer  # so that close() ends it
         return peer
 
-    def _evaluate(self, params: dict[str, Any], asking: _Taken) -> None:
+    def _evaluate(self, params: dict[str, Any], ask_time: _CallTime) -> None:
         started = time.perf_counter()
         try:
-            value = finite(self.problem(params))
+            value = finite_or_none(self.problem(params))
         except Exception:
-            value = None  # a failed evaluation is told as such
+            value = None  # told as a failure
         seconds = time.perf_counter() - started
-        self.journal.append(Step(params, value, asking.seconds, asking.cpu, seconds))
+        self.journal.append(Step(params, value, ask_time.seconds, ask_time.cpu, seconds))
         known = [step.value for step in self.journal.steps if step.value is not None]
         self._report(len(self.journal.steps), self.problem.regret(min(known)) if known else np.inf)
 
@@ -182,7 +182,7 @@ class _Course:
         try:
             self.problem.space.encode(params)
         except ParameterError as error:
-            raise _Stopped(f"{CRASHED}: suggested a point outside the space: {error}") from error
+            raise _RunEnded(f"{CRASHED}: suggested a point outside the space: {error}") from error
 
     def _save(self) -> None:
         save = getattr(self._method, "save", None)
@@ -190,48 +190,48 @@ class _Course:
             save(self.journal.saved)
 
     @contextmanager
-    def _clock(self, *, counted: bool = True) -> Iterator[_Taken]:
-        """Time what the method does and stop the run where it fails or has used up its CPU time."""
-        taken = _Taken()
+    def _timed(self, *, counted: bool = True) -> Iterator[_CallTime]:
+        """Time a call of the method; end the run if it fails or has used up its CPU time."""
+        call = _CallTime()
         cpu = getattr(self._method, "cpu_clock", time.process_time)
         started, used = time.perf_counter(), cpu()
         try:
             with _cpu_timer(None if self.cpu_limit is None or not counted else self.cpu_limit - self.spent):
-                yield taken
+                yield call
         except (_CpuLimit, PeerOutOfTime):
-            raise _Stopped(OUT_OF_TIME) from None
+            raise _RunEnded(OUT_OF_TIME) from None
         except Exception as error:
-            raise _Stopped(f"{CRASHED}: {type(error).__name__}: {error}") from error
+            raise _RunEnded(f"{CRASHED}: {type(error).__name__}: {error}") from error
         if counted:
-            taken.seconds, taken.cpu = time.perf_counter() - started, cpu() - used
-            self.spent += taken.cpu
+            call.seconds, call.cpu = time.perf_counter() - started, cpu() - used
+            self.spent += call.cpu
             if self.cpu_limit is not None and self.spent > self.cpu_limit:
-                raise _Stopped(OUT_OF_TIME)
+                raise _RunEnded(OUT_OF_TIME)
 
 
 @dataclass
-class _Taken:
+class _CallTime:
     """Wall and CPU seconds of a call."""
 
     seconds: float = 0.0
     cpu: float = 0.0
 
-    def __add__(self, other: _Taken) -> _Taken:
-        return _Taken(self.seconds + other.seconds, self.cpu + other.cpu)
+    def __add__(self, other: _CallTime) -> _CallTime:
+        return _CallTime(self.seconds + other.seconds, self.cpu + other.cpu)
 
 
 @contextmanager
 def _cpu_timer(left: float | None) -> Iterator[None]:
-    """Raise ``_CpuLimit`` once this process has used ``left`` more seconds of CPU time."""
+    """Raise ``_CpuLimit`` when this process has used ``left`` more CPU seconds."""
     if left is None or threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def ring(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         raise _CpuLimit
 
-    before = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, max(left, 1e-3), 1.0)  # again and again, should a callback swallow it
+    before = signal.signal(signal.SIGPROF, on_signal)
+    signal.setitimer(signal.ITIMER_PROF, max(left, 1e-3), 1.0)  # repeated, in case a callback swallows the exception
     try:
         yield
     finally:
@@ -239,7 +239,7 @@ def _cpu_timer(left: float | None) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def our_versions() -> dict[str, str]:
-    """The versions that our own methods and the paper's rivals depend on."""
+def dechbo_versions() -> dict[str, str]:
+    """The versions that dechbo's methods and the baselines depend on."""
     packages = ("dechbo", "numpy", "scipy", "numba")
     return {"python": sys.version.split()[0], **{name: metadata.version(name) for name in packages}}

@@ -1,10 +1,11 @@
-"""Statistics over runs: means and medians with bootstrap intervals, ranks, and tests corrected for their number.
+"""Statistics over runs: means and medians with bootstrap intervals, ranks, and tests with Holm's correction.
 
-A run that crashed or ran out of time counts with the regret that it had reached; nothing is dropped.
+A run that crashed or ran out of time counts with the regret that it reached; no run is dropped.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from dechbo.bench.records import Record
+from dechbo.bench.records import RunRecord
 from dechbo.errors import DataError
 
 Array = NDArray[np.float64]
@@ -41,23 +42,34 @@ def bootstrap(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """The percentile bootstrap: quantiles of the statistic over samples of the same size, drawn with replacement."""
+    """SciPy's percentile bootstrap; one value has an interval of length 0."""
     data = np.asarray(values, dtype=np.float64)
     if data.ndim != 1 or not len(data) or np.isnan(data).any():
         raise DataError(f"a bootstrap needs at least one number and no NaN, got {values!r:.80}")
-    reduce = np.mean if statistic == "mean" else np.median
-    drawn = data[np.random.default_rng(seed).integers(len(data), size=(resamples, len(data)))]
-    estimates = np.sort(reduce(drawn, axis=1))
-    tail = (1 - level) / 2
-    # between two infinite estimates there is nothing to interpolate
-    method: Literal["linear", "higher"] = "linear" if np.isfinite(data).all() else "higher"
-    low, high = np.quantile(estimates, [tail, 1 - tail], method=method)
-    return Interval(float(reduce(data)), float(low), float(high))
+    function = np.mean if statistic == "mean" else np.median
+    estimate = float(function(data))
+    if len(data) == 1:
+        return Interval(estimate, estimate, estimate)
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():  # where SciPy interpolates between infinities
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        result = stats.bootstrap(
+            (data,),
+            function,
+            n_resamples=resamples,
+            confidence_level=level,
+            method="percentile",
+            rng=np.random.default_rng(seed),
+        )
+    low, high = result.confidence_interval
+    if not np.isfinite(data).all():
+        tail = (1 - level) / 2
+        low, high = np.quantile(result.bootstrap_distribution, [tail, 1 - tail], method="higher")
+    return Interval(estimate, float(low), float(high))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A method on a problem over its seeds."""
+    """The runs of one method on one problem."""
 
     problem: str
     method: str
@@ -66,25 +78,20 @@ class Summary:
     median: Interval
     crashed: int
     out_of_time: int
-    ask_seconds: float  # CPU seconds of a method's asks, the mean over all of them
-    run_seconds: float  # CPU seconds of all asks of a run, the mean over runs
-
-    @property
-    def unfinished(self) -> int:
-        """Runs that count with what they had reached."""
-        return self.crashed + self.out_of_time
+    ask_seconds: float  # mean CPU seconds of an ask
+    run_seconds: float  # mean CPU seconds of all asks of a run
 
 
-def summarise(records: Iterable[Record], *, seed: int = 0) -> dict[tuple[str, str], Summary]:
-    """A summary for every problem and method, both in the order in which they come."""
-    grouped: dict[tuple[str, str], list[Record]] = defaultdict(list)
+def summarise(records: Iterable[RunRecord], *, seed: int = 0) -> dict[tuple[str, str], Summary]:
+    """A summary for every problem and method, in the order of ``records``."""
+    grouped: dict[tuple[str, str], list[RunRecord]] = defaultdict(list)
     for record in records:
         grouped[record.run.problem, record.run.method].append(record)
     return {key: _summary(key, group, seed) for key, group in grouped.items()}
 
 
-def _summary(key: tuple[str, str], group: list[Record], seed: int) -> Summary:
-    finals = [record.final for record in group]
+def _summary(key: tuple[str, str], group: list[RunRecord], seed: int) -> Summary:
+    finals = [record.final_regret for record in group]
     asks = [seconds for record in group for seconds in record.ask_cpu]
     return Summary(
         *key,
@@ -98,11 +105,11 @@ def _summary(key: tuple[str, str], group: list[Record], seed: int) -> Summary:
     )
 
 
-def finals_of(records: Iterable[Record]) -> dict[str, dict[str, dict[int, float]]]:
+def final_regrets(records: Iterable[RunRecord]) -> dict[str, dict[str, dict[int, float]]]:
     """The final regret of every run, by problem, method and seed."""
     finals: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
-        finals[record.run.problem][record.run.method][record.run.seed] = record.final
+        finals[record.run.problem][record.run.method][record.run.seed] = record.final_regret
     return finals
 
 
@@ -111,18 +118,18 @@ def finals_of(records: Iterable[Record]) -> dict[str, dict[str, dict[int, float]
 
 @dataclass(frozen=True)
 class Block:
-    """Methods that were all run on the same problems; what was left out of the comparison is named."""
+    """A complete block design: every method has runs on every problem."""
 
     problems: tuple[str, ...]
     methods: tuple[str, ...]
-    left_out: tuple[str, ...]  # methods that miss a problem of the block, or a seed
+    left_out: tuple[str, ...]  # methods that lack a problem or a seed
 
 
 def complete_block(finals: Finals) -> Block:
-    """The problems that at least half of the methods have, and the methods with all their seeds.
+    """The problems that at least half of the methods have, and the methods that have all their seeds.
 
-    The seeds of a problem are those that at least half of its methods have: a method that was run less is left out of
-    the comparison, and named, rather than the comparison cut down to it.
+    The seeds of a problem are those that at least half of its methods have. A method with fewer is left out, so that
+    it does not reduce the comparison of the others.
     """
     methods = list(dict.fromkeys(method for by_method in finals.values() for method in by_method))
     problems = [name for name, by_method in finals.items() if 2 * len(by_method) >= len(methods)]
@@ -133,7 +140,7 @@ def complete_block(finals: Finals) -> Block:
 
 
 def _majority(sets: Sequence[set[int]]) -> set[int]:
-    """What at least half of the sets hold."""
+    """The elements of at least half of the sets."""
     return {one for one in set().union(*sets) if 2 * sum(one in held for held in sets) >= len(sets)}
 
 
@@ -143,7 +150,7 @@ def _common_seeds(finals: Finals, problem: str, methods: Sequence[str]) -> list[
 
 
 def mean_ranks(finals: Finals, block: Block) -> Array:
-    """The rank of each method among all (1 is best, ties averaged), mean over the common seeds, (problems, methods)."""
+    """Rank of each method within a seed (1 is best, ties averaged), mean over the common seeds, (problems, methods)."""
     rows = []
     for problem in block.problems:
         seeds = _common_seeds(finals, problem, block.methods)
@@ -153,7 +160,7 @@ def mean_ranks(finals: Finals, block: Block) -> Array:
 
 
 def ranks_of_means(finals: Finals, block: Block) -> Array:
-    """The rank of each method by its mean final regret, ties averaged, (problems, methods)."""
+    """Rank of each method by its mean final regret, ties averaged, (problems, methods)."""
     means = [[np.mean(list(finals[p][m].values())) for m in block.methods] for p in block.problems]
     return np.array(stats.rankdata(np.array(means), axis=1)).reshape(len(block.problems), len(block.methods))
 
@@ -163,7 +170,7 @@ def ranks_of_means(finals: Finals, block: Block) -> Array:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two methods over problems; ``adjusted`` is Holm's p value among all comparisons made."""
+    """Two methods over problems; ``adjusted`` is the p value after Holm's correction."""
 
     first: str
     second: str
@@ -173,7 +180,7 @@ class Comparison:
 
 
 def friedman(ranks: Array) -> float:
-    """The p value of "all methods rank alike"; NaN for fewer than three methods or two problems."""
+    """The p value of Friedman's test; NaN for fewer than three methods or two problems."""
     problems, methods = ranks.shape
     if methods < 3 or problems < 2 or np.ptp(ranks) == 0:
         return float("nan")
@@ -181,29 +188,18 @@ def friedman(ranks: Array) -> float:
 
 
 def wilcoxon(first: Array, second: Array) -> float:
-    """The two-sided p value of Wilcoxon's signed-rank test over problems; 1 where nothing differs."""
+    """The two-sided p value of Wilcoxon's signed-rank test over problems; 1 if all differences are 0.
+
+    Differences of 0 are dropped. SciPy's p value is then exact for up to 50 differences, 13 if some are tied.
+    """
     difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     if not np.any(difference):
         return 1.0
-    differing = difference[difference != 0]
-    tied = len(np.unique(np.abs(differing))) < len(differing)
-    method: Literal["exact", "approx"] = "approx" if tied and len(differing) > 13 else "exact"
-    if tied and method == "exact":  # the exact distribution with ties: every assignment of signs
-        return _sign_flips(differing)
-    return float(stats.wilcoxon(differing, method=method).pvalue)
-
-
-def _sign_flips(difference: Array) -> float:
-    """P(|W+ - E W+| at least as seen) over all 2^n signs, with averaged ranks."""
-    ranks = stats.rankdata(np.abs(difference))
-    signs = (np.arange(2 ** len(ranks))[:, None] >> np.arange(len(ranks))) & 1
-    sums = signs @ ranks
-    seen = abs(ranks[difference > 0].sum() - ranks.sum() / 2)
-    return float((np.abs(sums - ranks.sum() / 2) >= seen - 1e-12).mean())
+    return float(stats.wilcoxon(difference[difference != 0]).pvalue)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down: the i-th smallest of m times m - i + 1, never below the one before it, at most 1."""
+    """Holm's step-down correction: max_{j <= i} (m - j + 1) p_(j), at most 1, for the i-th smallest of m."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     adjusted = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
@@ -213,7 +209,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def compare(ranks: Array, methods: Sequence[str], *, control: str | None = None) -> list[Comparison]:
-    """Wilcoxon on the mean ranks of every pair, or of ``control`` with every other, with Holm's correction."""
+    """Wilcoxon's test on the mean ranks of all pairs, or of ``control`` and each other, with Holm's correction."""
     index = {method: k for k, method in enumerate(methods)}
     pairs = list(combinations(methods, 2)) if control is None else [(control, m) for m in methods if m != control]
     p = [wilcoxon(ranks[:, index[a]], ranks[:, index[b]]) for a, b in pairs]

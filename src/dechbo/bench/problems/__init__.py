@@ -1,6 +1,6 @@
-"""Problems to be minimised, that know their optimum, their domain and (where they exist) their true scopes.
+"""Test problems, to be minimised: space, objective, optimum and, where they exist, true scopes.
 
-``problem(name, seed)`` is the instance of a seed: a function of (name, seed) only, so the same for every method.
+``problem(name, seed)`` is a function of (name, seed) only: every method gets the same instance.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ __all__ = [
     "ProblemUnavailable",
     "michalewicz_value",
     "names",
+    "parse_names",
     "problem",
 ]
 
 
-def _always(known: Problem, seed: int) -> Problem:
-    return known
+def _constant(instance: Problem, seed: int) -> Problem:
+    """The same instance for every seed."""
+    return instance
 
 
 _INSTANCES: dict[str, Callable[[int], Problem]] = {
-    "Hartmann-6": partial(_always, HARTMANN_6),
-    "Shekel-4": partial(_always, SHEKEL_4),
-    "Michalewicz-10": partial(_always, MICHALEWICZ_10),
+    "Hartmann-6": partial(_constant, HARTMANN_6),
+    "Shekel-4": partial(_constant, SHEKEL_4),
+    "Michalewicz-10": partial(_constant, MICHALEWICZ_10),
     "Powell-24": partial(classic.POWELL.instance, 24),
     "Rosenbrock-20": partial(classic.ROSENBROCK.instance, 20),
     "Rastrigin-100": partial(classic.RASTRIGIN.instance, 100),
@@ -82,7 +84,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "table1": _TABLE1,
     "synthetic": _SYNTHETIC,
     "real": _REAL,
-    "choice": (
+    "development": (
         "Levy-10",
         "Styblinski-Tang-50",
         "Ackley-20",
@@ -94,18 +96,30 @@ SUITES: dict[str, tuple[str, ...]] = {
     "smoke": ("Rosenbrock-4", "NK-8"),
     "all": _TABLE1 + _SYNTHETIC + _REAL,
 }
-"""Names of problems by the name of a suite; settings may be chosen on "choice" only, which holds none of "table1"."""
+"""Problem names of each suite. Tune settings on "development" only, which has no problem of "table1"."""
 
 
 def names() -> tuple[str, ...]:
-    """The names of all problems, whether or not what they need is there."""
+    """The names of all problems, also of those whose package or data is missing."""
     return tuple(_INSTANCES)
 
 
 def problem(name: str, seed: int = 0) -> Problem:
-    """The instance ``seed`` of the problem ``name`` (in any case of letters)."""
+    """The instance ``seed`` of the problem ``name``, in upper or lower case."""
     seed = whole("seed", seed, 0)
     known = {each.lower(): each for each in _INSTANCES}
     if not isinstance(name, str) or name.lower() not in known:
         raise OptionError(f"a problem is one of {', '.join(names())}, got {name!r}")
     return _INSTANCES[known[name.lower()]](seed)
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """The problems of a comma-separated list of suites and problems, in lower case as in records; none is built."""
+    found: dict[str, None] = {}
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        if part not in SUITES and part.lower() not in {name.lower() for name in _INSTANCES}:
+            raise OptionError(
+                f"unknown suite or problem {part!r}; suites are {', '.join(SUITES)}; problems are {', '.join(names())}"
+            )
+        found.update(dict.fromkeys(name.lower() for name in SUITES.get(part, (part,))))
+    return tuple(found)

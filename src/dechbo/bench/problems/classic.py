@@ -1,8 +1,7 @@
-"""Classic test functions, moved so that no method gains from looking at the centre or at the diagonal.
+"""Classic test functions, shifted so that no method benefits from trying the centre or the diagonal.
 
-Each formula f has one global minimum z* on all of R^d, not only on its usual box. The instance of a seed is
-x -> f(z* + mirror (x - x*)) with x* drawn inside the usual box: the minimum keeps its value, lies at x*, and stays the
-minimum over the box, although the formula is then also used somewhat outside its usual box.
+Each function f has its global minimum over all of R^d at z*. The instance of a seed is x -> f(z* + mirror (x - x*))
+with x* drawn inside the usual box: it has the same minimum, at x*. Tests: test_problems_classic.py.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dechbo.bench.problems.paper import HARTMANN_MINIMISER, HARTMANN_MINIMUM, hartmann_value
-from dechbo.bench.problems.problem import Array, Problem, generator, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem, instance_rng
 
 Scopes = Sequence[tuple[int, ...]]
 
@@ -57,13 +56,13 @@ def styblinski_value(z: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Moved:
+class Shifted:
     """x -> f(z* + mirror (x - x*))."""
 
     function: Callable[[Array], float]
-    original: float  # z*, the same in every coordinate
+    original: float  # z*, equal in every coordinate
     minimiser: Array  # x*
-    mirror: Array  # 1 or -1 in every coordinate
+    mirror: Array  # 1 or -1 per coordinate
 
     def __call__(self, x: Array) -> float:
         """The value at x (d,)."""
@@ -72,7 +71,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Classic:
-    """A formula, its usual box, its minimiser z* and the minimum per problem."""
+    """A function, its usual box, its minimiser z* and its minimum."""
 
     title: str
     function: Callable[[Array], float]
@@ -84,21 +83,21 @@ class Classic:
     mirrored: bool = False
 
     def instance(self, dim: int, seed: int) -> Problem:
-        """The function in ``dim`` dimensions with its minimiser where ``seed`` puts it."""
+        """The function in ``dim`` dimensions, shifted by ``seed``."""
         name = f"{self.title}-{dim}"
-        rng = generator(name, seed)
+        rng = instance_rng(name, seed)
         width = self.high - self.low
         mirror = np.ones(dim)
         if self.mirrored:
-            # the minimum lies well off the centre already: to either side of it, up to a tenth of the width further
+            # the minimiser is far from the centre: mirror it at random, and shift it by up to a tenth of the width
             mirror = rng.choice([-1.0, 1.0], dim)
             centre = (self.low + self.high) / 2
             minimiser = centre + mirror * (self.original - centre) + width * rng.uniform(-0.1, 0.1, dim)
         else:
             minimiser = self.low + width * rng.uniform(0.25, 0.75, dim)
-        return over_box(
+        return box_problem(
             name,
-            Moved(self.function, self.original, minimiser, mirror),
+            Shifted(self.function, self.original, minimiser, mirror),
             dim=dim,
             low=self.low,
             high=self.high,
@@ -154,14 +153,14 @@ class Restricted:
 
 
 def embedded_hartmann(dim: int, seed: int) -> Problem:
-    """Hartmann-6 of six random coordinates, in random order; the others do nothing."""
+    """Hartmann-6 of six random coordinates in random order; the others have no effect."""
     name = f"Hartmann-6-in-{dim}"
-    rng = generator(name, seed)
+    rng = instance_rng(name, seed)
     active = tuple(rng.choice(dim, 6, replace=False).tolist())
     minimiser = np.full(dim, 0.5)
     minimiser[list(active)] = HARTMANN_MINIMISER
     idle = [(i,) for i in range(dim) if i not in active]
-    return over_box(
+    return box_problem(
         name,
         Restricted(hartmann_value, active),
         dim=dim,

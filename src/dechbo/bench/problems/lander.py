@@ -1,10 +1,10 @@
-"""LunarLander-12: a hand-written controller with 12 gains (as in Eriksson et al., NeurIPS 2019, from Gym's heuristic).
+"""LunarLander-12: Gym's heuristic controller with 12 gains to tune (Eriksson et al., NeurIPS 2019).
 
-The state s holds position (0, 1), velocity (2, 3), angle (4), its rate (5) and the contact of the legs (6, 7). Wanted
-angle: w1 s0 + w2 s2, at most w3 in size; wanted height: w4 |s0|. Turn: w5 (angle - s4) - w6 s5; lift: w7 (height - s1)
-- w8 s3; with a leg on the ground turn = w9 and lift = -w10 s3. The main engine fires where lift exceeds both |turn| and
-w11, else a side engine where |turn| exceeds w12. The value is minus the mean reward over EPISODES fixed episodes of at
-most STEPS steps.
+The state s holds position (0, 1), velocity (2, 3), angle (4), its rate (5) and the contact of the legs (6, 7). The
+target angle is w1 s0 + w2 s2, clipped to [-w3, w3], the target height w4 |s0|. Turn is w5 (angle - s4) - w6 s5 and lift
+is w7 (height - s1) - w8 s3; with a leg on the ground turn is w9 and lift -w10 s3. The main engine fires if lift exceeds
+both |turn| and w11, otherwise a side engine if |turn| exceeds w12. The value is minus the mean reward over EPISODES
+fixed episodes of at most MAX_STEPS steps. Tests: test_problems_real.py.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from dechbo.bench.problems.problem import Array, Problem, needed, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem, require_module
 
 NAME = "LunarLander-12"
 GAINS = 12
 EPISODES = 10
-STEPS = 500
+MAX_STEPS = 500
 NOTHING, LEFT, MAIN, RIGHT = 0, 1, 2, 3
 
 
 def action(s: Array, w: Array) -> int:
-    """Which engine the controller with gains ``w`` fires in state ``s``."""
+    """The engine that the controller with gains ``w`` fires in state ``s``."""
     if s[6] or s[7]:
         turn, lift = w[8], -w[9] * s[3]
     else:
@@ -52,12 +52,12 @@ class Lander:
 
 
 def _episode(w: Array, seed: int) -> float:
-    world = _world()
+    environment = _environment()
     reward = 0.0
     with _quiet():
-        state, _ = world.reset(seed=seed)
-        for _ in range(STEPS):
-            state, gained, over, cut, _ = world.step(action(state.astype(np.float64), w))
+        state, _ = environment.reset(seed=seed)
+        for _ in range(MAX_STEPS):
+            state, gained, over, cut, _ = environment.step(action(state.astype(np.float64), w))
             reward += float(gained)
             if over or cut:
                 break
@@ -65,22 +65,22 @@ def _episode(w: Array, seed: int) -> float:
 
 
 @cache
-def _world() -> Any:
+def _environment() -> Any:
     with _quiet():
-        needed(NAME, "Box2D")
-        gymnasium = needed(NAME, "gymnasium")
-        return gymnasium.make("LunarLander-v3", max_episode_steps=STEPS)
+        require_module(NAME, "Box2D")
+        gymnasium = require_module(NAME, "gymnasium")
+        return gymnasium.make("LunarLander-v3", max_episode_steps=MAX_STEPS)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # Box2D's wrapper warns while it is imported; a warning made an error there ends the process
+    # importing Box2D warns, and with warnings as errors that would end the process
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def lunar_lander(seed: int) -> Problem:
-    """The same for every seed."""
-    _world()
-    return over_box(NAME, Lander(), dim=GAINS, low=0.0, high=2.0)
+    """The problem; the seed has no effect."""
+    _environment()
+    return box_problem(NAME, Lander(), dim=GAINS, low=0.0, high=2.0)

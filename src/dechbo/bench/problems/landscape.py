@@ -1,4 +1,7 @@
-"""NK landscapes (Kauffman) over categories: a random table for every variable and K random others."""
+"""NK landscapes (Kauffman) over categories: one random table for each variable and K random others.
+
+Tests: test_problems_landscape.py.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dechbo.bench.problems.problem import Problem, generator
+from dechbo.bench.problems.problem import Problem, instance_rng
 from dechbo.graph import FactorGraph, Scope
 from dechbo.maxsum import Exact
 from dechbo.space import Categorical, Space
@@ -16,14 +19,14 @@ from dechbo.tables import FactorTables
 
 
 @dataclass(frozen=True, eq=False)
-class Landscape:
-    """f(x) = -(1/N) sum_i c_i(x_i, x_j for K others j), to be minimised; ``tables`` holds the c_i."""
+class NKLandscape:
+    """f(x) = -(1/N) sum_i c_i(x_i, x_j for K others j); ``tables`` are the c_i."""
 
     space: Space
     tables: FactorTables
 
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """The value of a setting."""
+        """The value at ``params``."""
         choice = self.space.encode(params).astype(np.int64)
         return -self.tables.value(choice) / self.space.dim
 
@@ -31,7 +34,7 @@ class Landscape:
 def landscape(dim: int, seed: int, *, neighbours: int = 2, choices: tuple[str, ...] = ("a", "b", "c")) -> Problem:
     """N = ``dim`` variables, K = ``neighbours``, tables uniform in [0, 1]; the minimum by exact elimination."""
     name = f"NK-{dim}"
-    rng = generator(name, seed)
+    rng = instance_rng(name, seed)
     scopes = _random_scopes(rng, dim, neighbours)
     tables = FactorTables(
         FactorGraph(dim, scopes), tuple(rng.random([len(choices)] * (neighbours + 1)) for _ in scopes)
@@ -44,13 +47,13 @@ def landscape(dim: int, seed: int, *, neighbours: int = 2, choices: tuple[str, .
         space,
         optimum=-best.value / dim,
         scopes=tuple(tuple(names[i] for i in scope) for scope in scopes),
-        evaluate=Landscape(space, tables),
+        evaluate=NKLandscape(space, tables),
         minimiser=space.decode(best.choice.astype(np.float64)),
     )
 
 
 def _random_scopes(rng: np.random.Generator, dim: int, neighbours: int) -> tuple[Scope, ...]:
-    """For each variable itself and ``neighbours`` others; drawn anew where another factor sees the same variables."""
+    """One scope for each variable, with ``neighbours`` random others; no two scopes are equal."""
     scopes: list[Scope] = []
     seen: set[frozenset[int]] = set()
     while len(scopes) < dim:

@@ -1,9 +1,9 @@
-"""Lasso-DNA: a penalty for each of 180 features, judged by cross-validation (LassoBench, Šehić et al. 2022).
+"""Lasso-DNA: a penalty for each of 180 features, scored by cross-validation (LassoBench, Šehić et al. 2022).
 
-beta(x) = argmin |y - X beta|^2 / (2 n) + sum_j lambda_j |beta_j| without an intercept, where x_j in [-1, 1] stands for
-log lambda_j between log(lambda_max / 1e5) and log(lambda_max), lambda_max = max_j |X_j^T y| / n. The value is the mean
-over five folds of the held-out mean squared error, on the 85 % of the data that LassoBench trains on. Its splits are
-those of scikit-learn with random_state=42, and are drawn here in the same way.
+beta(x) = argmin |y - X beta|^2 / (2 n) + sum_j lambda_j |beta_j| without an intercept, where x_j in [-1, 1] maps
+linearly to log lambda_j between log(lambda_max / 1e5) and log(lambda_max), lambda_max = max_j |X_j^T y| / n. The value
+is the mean over five folds of the held-out mean squared error, on the 85 % of the data that LassoBench trains on. The
+splits are those of scikit-learn with random_state=42. Tests: test_problems_real.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.bench.problems.problem import Array, Problem, data_file, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem, data_file
 from dechbo.compiled import compiled
 
 NAME = "Lasso-DNA-180"
@@ -25,24 +25,24 @@ RANGE = 1e5
 SPLIT_SEED = 42
 HELD_OUT = 0.15
 TOLERANCE = 1e-8
-MOST_SWEEPS = 100_000
+MAX_SWEEPS = 100_000
 
 
 @compiled
-def weighted_lasso(gram: Array, moment: Array, penalties: Array, tolerance: float, most_sweeps: int) -> Array:
+def weighted_lasso(gram: Array, moment: Array, penalties: Array, tolerance: float, max_sweeps: int) -> Array:
     """argmin 1/2 b^T G b - m^T b + sum_j p_j |b_j| by coordinate descent; G = X^T X / n, m = X^T y / n.
 
-    Stops when no coordinate of a sweep over all of them moves by more than ``tolerance``; between such sweeps only
-    the coordinates that are not 0 are visited.
+    Stops when no coordinate of a full sweep moves by more than ``tolerance``. Between full sweeps only the nonzero
+    coordinates are visited.
     """
     dim = len(moment)
     b = np.zeros(dim)
     slope = moment.copy()  # m - G b
-    everyone = True
-    for _ in range(most_sweeps):
+    full_sweep = True
+    for _ in range(max_sweeps):
         largest = 0.0
         for j in range(dim):
-            if gram[j, j] == 0.0 or not (everyone or b[j] != 0.0):
+            if gram[j, j] == 0.0 or not (full_sweep or b[j] != 0.0):
                 continue
             pull = slope[j] + gram[j, j] * b[j]
             new = max(abs(pull) - penalties[j], 0.0) / gram[j, j]
@@ -55,17 +55,17 @@ def weighted_lasso(gram: Array, moment: Array, penalties: Array, tolerance: floa
                     slope[k] -= gram[j, k] * step
                 largest = max(largest, abs(step))
         if largest <= tolerance:
-            if everyone:
+            if full_sweep:
                 break
-            everyone = True
+            full_sweep = True
         else:
-            everyone = False
+            full_sweep = False
     return b
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """What one fold needs: moments of its training part, and its validation part."""
+    """Moments of the training part of one fold, and its validation part."""
 
     gram: Array
     moment: Array
@@ -74,7 +74,7 @@ class Fold:
 
     def error(self, penalties: Array) -> float:
         """The mean squared error on the validation part."""
-        b = weighted_lasso(self.gram, self.moment, penalties, TOLERANCE, MOST_SWEEPS)
+        b = weighted_lasso(self.gram, self.moment, penalties, TOLERANCE, MAX_SWEEPS)
         return float(((self.X @ b - self.y) ** 2).mean())
 
 
@@ -87,7 +87,7 @@ class CrossValidatedLasso:
 
     @classmethod
     def of_data(cls, X: Array, y: Array) -> CrossValidatedLasso:
-        """Split as LassoBench splits."""
+        """Split the data as LassoBench does."""
         X, y = _training_part(X, y)
         folds = []
         for held in _validation_parts(len(y)):
@@ -107,18 +107,18 @@ class CrossValidatedLasso:
 
 
 def _training_part(X: Array, y: Array) -> tuple[Array, Array]:
-    order = np.random.RandomState(SPLIT_SEED).permutation(len(y))  # as scikit-learn draws
+    order = np.random.RandomState(SPLIT_SEED).permutation(len(y))  # as in scikit-learn
     kept = order[int(np.ceil(HELD_OUT * len(y))) :]
     return X[kept], y[kept]
 
 
 def _validation_parts(n: int) -> list[NDArray[np.int64]]:
-    order = np.random.RandomState(SPLIT_SEED).permutation(n)  # as scikit-learn draws
+    order = np.random.RandomState(SPLIT_SEED).permutation(n)  # as in scikit-learn
     return [np.sort(part) for part in np.array_split(order, FOLDS)]
 
 
 def read_libsvm(path: Path, features: int) -> tuple[Array, Array]:
-    """Rows "label index:value index:value …", indices from 1."""
+    """Read rows "label index:value index:value …" with indices from 1."""
     rows = [line.split() for line in path.read_text(encoding="ascii").splitlines() if line.strip()]
     X, y = np.zeros((len(rows), features)), np.zeros(len(rows))
     for n, (label, *entries) in enumerate(rows):
@@ -135,6 +135,6 @@ def _of_file(path: Path) -> CrossValidatedLasso:
 
 
 def lasso_dna(seed: int) -> Problem:
-    """The same for every seed."""
+    """The problem; the seed has no effect."""
     objective = _of_file(data_file(NAME, "lasso", "dna.scale"))
-    return over_box(NAME, objective, dim=FEATURES, low=-1.0, high=1.0)
+    return box_problem(NAME, objective, dim=FEATURES, low=-1.0, high=1.0)

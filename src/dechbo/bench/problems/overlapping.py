@@ -1,7 +1,7 @@
-"""Generated functions over known, overlapping scopes, whose minimum is found and proved by elimination.
+"""Random functions over known, overlapping scopes, whose minimum is found and proved by variable elimination.
 
 One singleton per variable and d/3 interactions, three in ten of them triples; each factor is a product of waves
-sin(w (x_i - 1/2) + p) over the unit cube.
+sin(w (x_i - 1/2) + p) on the unit cube. Tests: test_problems_overlapping.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dechbo.bench.problems.problem import Array, Problem, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem
 from dechbo.graph import FactorGraph, Scope
 from dechbo.maxsum import Exact
 from dechbo.maxsum.exact import elimination_order
@@ -33,15 +33,15 @@ class Waviness:
     phase: float
 
 
-SLOW = Waviness(1.0, 3.5, 0.5)  # nearly linear: a graph is easy to see, and most extremes lie in corners
-WAVY = Waviness(4.0, 8.0, 6.28)  # about one period: several local minima, most coordinates of the best one inside
+SLOW = Waviness(1.0, 3.5, 0.5)  # nearly linear: the graph is easy to learn, most extrema are corners
+WAVY = Waviness(4.0, 8.0, 6.28)  # about one period: several local minima, most coordinates of the best are interior
 
-MOST_CELLS = 2**20  # of a table while variables are eliminated
-PROVED = 1e-10  # how far a component's stated minimum may lie above the true one, in standard deviations
+MAX_CELLS = 2**20  # of a table during elimination
+MAX_PROOF_GAP = 1e-10  # between the stated and the true minimum of a component, in standard deviations
 
 
 def random_scopes(rng: np.random.Generator, dim: int) -> list[Scope]:
-    """d/3 distinct scopes of two variables or, three times in ten, of three."""
+    """d/3 distinct scopes: pairs with probability 0.7, triples with probability 0.3."""
     scopes: set[Scope] = set()
     while len(scopes) < dim // 3:
         size = 3 if rng.random() < 0.3 else 2
@@ -71,7 +71,7 @@ class WaveSum:
 
     @classmethod
     def random(cls, dim: int, seed: int, kind: Waviness = SLOW) -> WaveSum:
-        """Every factor's standard deviation is between 0.5 and 1.5 of the same number."""
+        """Factors with standard deviations between 0.5 and 1.5 times a common number."""
         rng = np.random.default_rng([seed, dim, 7])
         scopes = [(i,) for i in range(dim)] + random_scopes(rng, dim)
         waves = tuple(random_waves(rng, scope, kind) for scope in scopes)
@@ -86,7 +86,7 @@ class WaveSum:
         return float(self.weights @ self._sines(x).prod(axis=1))
 
     def negative(self, x: Array) -> float:
-        """-g at one point: what a problem minimises."""
+        """-g at one point."""
         return -self(x)
 
     def gradient(self, x: Array) -> Array:
@@ -105,7 +105,7 @@ class WaveSum:
 
     @cached_property
     def _padded(self) -> tuple[NDArray[np.int64], Array, Array]:
-        """(|U|, m) Scopes, frequencies and phases; smaller factors are filled up with sin(pi / 2) = 1."""
+        """Scopes, frequencies and phases, (|U|, m), padded with sin(pi / 2) = 1."""
         shape = (len(self.waves), self.graph.max_factor_size)
         members, w, p = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.full(shape, np.pi / 2)
         for row, (scope, waves) in enumerate(zip(self.graph.scopes, self.waves, strict=True)):
@@ -123,15 +123,15 @@ class WaveSum:
             values.append(table)
         return FactorTables(self.graph, tuple(values))
 
-    def climb(self, start: Array) -> Array:
-        """A local maximiser of g over the cube, from ``start``."""
+    def local_maximiser(self, start: Array) -> Array:
+        """A local maximiser of g over the cube, by gradient ascent from ``start``."""
         steps = {"ftol": 1e-16, "gtol": 1e-12, "maxiter": 1000}
         bounds = [(0, 1)] * self.graph.dim
         found = minimize(self.negative, start, jac=lambda x: -self.gradient(x), bounds=bounds, options=steps)
         return np.asarray(found.x)
 
     def slack(self, radius: float) -> float:
-        """How much g can fall, at most, from its maximum to a point within ``radius`` of it in every coordinate.
+        """An upper bound of max g - g(x) for x within ``radius`` of the maximiser in every coordinate.
 
         The gradient at the maximum is 0 in coordinates that move, and |d^2 g_I / dx_i dx_j| <= |weight_I| w_i w_j:
         1/2 sum_I |weight_I| (radius sum_{i in I} w_i)^2.
@@ -139,7 +139,7 @@ class WaveSum:
         return 0.5 * sum(abs(weight) * (radius * sum(w for w, _ in waves)) ** 2 for _, waves, weight in self._factors())
 
     def restricted(self, factors: Sequence[int]) -> tuple[list[int], WaveSum]:
-        """The variables that ``factors`` see, and the sum of these factors over them."""
+        """The variables of ``factors``, and the sum of these factors over them."""
         variables = sorted({i for k in factors for i in self.graph.scopes[k]})
         index = {i: n for n, i in enumerate(variables)}
         scopes = tuple(tuple(index[i] for i in self.graph.scopes[k]) for k in factors)
@@ -162,7 +162,7 @@ def components(graph: FactorGraph) -> list[list[int]]:
 
 
 def max_marginal(tables: FactorTables, order: Sequence[int], i: int) -> Array:
-    """M_i(h) = the maximum of the tables' sum over all choices with x_i = h, by eliminating the others in ``order``."""
+    """M_i(h) = max over choices with x_i = h of the tables' sum, by eliminating the other variables in ``order``."""
     left = list(zip(tables.graph.scopes, tables.values, strict=True))
     for j in (*(other for other in order if other != i), None):
         bucket = [(scope, table) for scope, table in left if j is None or j in scope]
@@ -177,32 +177,32 @@ def max_marginal(tables: FactorTables, order: Sequence[int], i: int) -> Array:
 
 
 def proved_maximum(g: WaveSum) -> tuple[Array, float]:
-    """The maximiser of g over the cube, and an upper bound of its maximum at most PROVED above it; for small graphs.
+    """The maximiser of g over the cube, and an upper bound at most MAX_PROOF_GAP above its value; for small graphs.
 
-    On a grid of cells that cover the cube, the cell that holds the maximiser has a centre at most ``slack`` below the
-    maximum. So every cell whose max-marginal lies further than that below a known value is thrown away, the others are
-    halved, and so on until the slack is nothing. The known value is that of the best centre, climbed from.
+    Branch and bound: on a grid of cells that cover the cube, the centre of the maximiser's cell is at most ``slack``
+    below the maximum. Cells whose max-marginal is further below a known value are dropped, the others are halved, until
+    the slack is small enough. The known value comes from gradient ascent from the best centre.
     """
     dim = g.graph.dim
-    grids = [np.linspace(0.0, 1.0, 17)] * dim  # the ends are centres: there the gradient need not be 0
-    radius, known, place = 1 / 32, -np.inf, np.zeros(dim)
+    grids = [np.linspace(0.0, 1.0, 17)] * dim  # the ends are centres, because the gradient there need not be 0
+    radius, known, maximiser = 1 / 32, -np.inf, np.zeros(dim)
     while True:
         tables = g.tables(grids)
-        best = Exact(max_cells=MOST_CELLS).maximize(tables)
-        climbed = g.climb(np.array([grid[c] for grid, c in zip(grids, best.choice, strict=True)]))
+        best = Exact(max_cells=MAX_CELLS).maximize(tables)
+        climbed = g.local_maximiser(np.array([grid[c] for grid, c in zip(grids, best.choice, strict=True)]))
         if g(climbed) > known:
-            known, place = g(climbed), climbed
+            known, maximiser = g(climbed), climbed
         slack = g.slack(radius)
-        if slack < PROVED:
-            return place, max(known, best.value + slack)
+        if slack < MAX_PROOF_GAP:
+            return maximiser, max(known, best.value + slack)
         order, _ = elimination_order([frozenset(scope) for scope in g.graph.scopes], tables.sizes)
-        worth = known - slack - 1e-12  # the last for rounding
-        grids = [_halved(grid[max_marginal(tables, order, i) >= worth], radius) for i, grid in enumerate(grids)]
+        threshold = known - slack - 1e-12  # the last for rounding
+        grids = [_halved(grid[max_marginal(tables, order, i) >= threshold], radius) for i, grid in enumerate(grids)]
         radius /= 2
 
 
 def _halved(centres: Array, radius: float) -> Array:
-    """The centres of half-sized cells that cover the cells around ``centres``; an end of [0, 1] stays a centre."""
+    """The centres of the halves of the cells around ``centres``; the ends of [0, 1] stay centres."""
     halves = (centres[:, None] + radius * np.array([-0.5, 0.5])).ravel()
     ends = centres[(centres == 0) | (centres == 1)]
     return np.unique(np.concatenate([halves[(halves > 0) & (halves < 1)], ends]))
@@ -210,27 +210,27 @@ def _halved(centres: Array, radius: float) -> Array:
 
 @lru_cache(maxsize=64)
 def proved_minimum(dim: int, seed: int, kind: Waviness = WAVY) -> tuple[tuple[float, ...], float]:
-    """The minimiser of -WaveSum.random(dim, seed, kind), by components, and a lower bound of the minimum."""
+    """The minimiser of -WaveSum.random(dim, seed, kind), component by component, and a lower bound of the minimum."""
     g = WaveSum.random(dim, seed, kind)
-    place, bound = np.zeros(dim), 0.0
+    minimiser, bound = np.zeros(dim), 0.0
     for factors in components(g.graph):
         variables, part = g.restricted(factors)
-        place[variables], above = proved_maximum(part)
+        minimiser[variables], above = proved_maximum(part)
         bound -= above
-    return tuple(place.tolist()), bound
+    return tuple(minimiser.tolist()), bound
 
 
 def overlapping(dim: int, seed: int) -> Problem:
-    """-g for the g of ``seed``: a sum of d singletons and d/3 overlapping pairs and triples."""
+    """-g: a sum of d singletons and d/3 overlapping pairs and triples."""
     g = WaveSum.random(dim, seed, WAVY)
-    place = np.array(proved_minimum(dim, seed)[0])
-    return over_box(
+    minimiser = np.array(proved_minimum(dim, seed)[0])
+    return box_problem(
         f"Overlapping-{dim}",
         g.negative,
         dim=dim,
         low=0.0,
         high=1.0,
-        optimum=g.negative(place),
-        minimiser=place,
+        optimum=g.negative(minimiser),
+        minimiser=minimiser,
         scopes=g.graph.scopes,
     )

@@ -1,14 +1,14 @@
 """The paper's synthetic functions (Appendix F): formulas, domains and minima as printed there.
 
-Its constants are "given"; these are the usual ones, with Michalewicz's m = 10. The minima are the printed ones with
-more digits, so that no value lies below them.
+The paper does not print its constants; these are the usual ones, with Michalewicz's m = 10. The minima have more digits
+than the printed ones, so that no value is below them. Tests: test_problems.py.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dechbo.bench.problems.problem import Array, Problem, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem
 
 
 def michalewicz_value(x: Array, steepness: float = 10.0) -> float:
@@ -55,7 +55,7 @@ def hartmann_value(x: Array) -> float:
 HARTMANN_MINIMISER = np.array([0.2016895091, 0.1500106935, 0.4768739729, 0.2753324275, 0.3116516172, 0.6573005346])
 HARTMANN_MINIMUM = -3.3223680114155156
 
-MICHALEWICZ_10 = over_box(
+MICHALEWICZ_10 = box_problem(
     "Michalewicz-10",
     michalewicz_value,
     dim=10,
@@ -78,7 +78,7 @@ MICHALEWICZ_10 = over_box(
     ),
     scopes=[(i,) for i in range(10)],
 )
-SHEKEL_4 = over_box(
+SHEKEL_4 = box_problem(
     "Shekel-4",
     shekel_value,
     dim=4,
@@ -87,7 +87,7 @@ SHEKEL_4 = over_box(
     optimum=-10.536443153483534,
     minimiser=np.array([4.0007468668, 3.9995094815, 4.0007468668, 3.9995094815]),
 )
-HARTMANN_6 = over_box(
+HARTMANN_6 = box_problem(
     "Hartmann-6",
     hartmann_value,
     dim=6,

@@ -1,4 +1,4 @@
-"""What a problem is, and what a problem may need: a generator of its own, a package, a data file."""
+"""Problem, and helpers to build one: random numbers, a package, a data file (tests: test_problems.py)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Names = tuple[str, ...]
 
 
 class ProblemUnavailable(DechboError, RuntimeError):
-    """A problem needs a package or a data file that is not there."""
+    """A problem needs a package or a data file that is missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A function of named parameters, to be minimised, and what is known of it.
+    """A function of named parameters, to be minimised.
 
-    ``optimum`` is the minimum (None where nobody knows it), ``minimiser`` a place where it is reached, and ``scopes``
-    the scopes of a sum of factors that the function is (None where it is not a sum of smaller factors).
+    ``optimum`` is the minimum and ``minimiser`` a point that attains it, None if unknown. ``scopes`` are the scopes of
+    the factors whose sum the function is; None if it is no sum of smaller factors.
     """
 
     name: str
@@ -41,27 +41,27 @@ class Problem:
     minimiser: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """The value at one value for each name."""
+        """The value at ``params``."""
         return float(self.evaluate(params))
 
     def regret(self, value: float) -> float:
-        """How far ``value`` lies above the minimum; ``value`` itself where the minimum is unknown."""
+        """``value`` minus the minimum; ``value`` itself if the minimum is unknown."""
         return value if self.optimum is None else value - self.optimum
 
 
 @dataclass(frozen=True)
-class OfArray:
-    """A function of an array (d,) as a function of named numbers."""
+class ArrayFunction:
+    """A function of named numbers, from a function of an array (d,)."""
 
     names: Names
     function: Callable[[Array], float]
 
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """The value at one number for each name."""
+        """The value at ``params``."""
         return self.function(np.array([params[name] for name in self.names], dtype=np.float64))
 
 
-def over_box(
+def box_problem(
     name: str,
     function: Callable[[Array], float],
     *,
@@ -72,21 +72,21 @@ def over_box(
     minimiser: Array | None = None,
     scopes: Sequence[Sequence[int]] | None = None,
 ) -> Problem:
-    """The problem of parameters x1, x2, … in [low, high]; scopes by index from 0."""
+    """A problem with parameters x1, x2, … in [low, high]; scopes are indices from 0."""
     names = tuple(f"x{i + 1}" for i in range(dim))
     known = None if minimiser is None else dict(zip(names, minimiser.tolist(), strict=True))
     named = None if scopes is None else tuple(tuple(names[i] for i in scope) for scope in scopes)
     space = Space({each: Float(low, high) for each in names})
-    return Problem(name, space, optimum, named, OfArray(names, function), known)
+    return Problem(name, space, optimum, named, ArrayFunction(names, function), known)
 
 
-def generator(name: str, seed: int) -> np.random.Generator:
-    """Random numbers of the instance ``seed`` of the problem ``name``, the same in every process."""
+def instance_rng(name: str, seed: int) -> np.random.Generator:
+    """The random numbers of one instance of a problem, the same in every process."""
     return np.random.default_rng([seed, zlib.crc32(name.lower().encode())])
 
 
-def needed(problem: str, module: str) -> ModuleType:
-    """The module that ``problem`` needs, imported now."""
+def require_module(problem: str, module: str) -> ModuleType:
+    """Import a module that ``problem`` needs."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -96,12 +96,12 @@ def needed(problem: str, module: str) -> ModuleType:
 
 
 def data_file(problem: str, *parts: str) -> Path:
-    """A file under the folder that the environment variable DECHBO_DATA names."""
+    """The path of a file in the folder $DECHBO_DATA."""
     wanted = "/".join(parts)
     folder = os.environ.get("DECHBO_DATA")
     if not folder:
-        raise ProblemUnavailable(f"{problem} needs the file {wanted}: set DECHBO_DATA to the folder that holds it")
+        raise ProblemUnavailable(f"{problem} needs the file {wanted}: set DECHBO_DATA to the folder that contains it")
     path = Path(folder).joinpath(*parts)
     if not path.is_file():
-        raise ProblemUnavailable(f"{problem} needs the file {wanted}, but DECHBO_DATA={folder} does not hold it")
+        raise ProblemUnavailable(f"{problem} needs the file {wanted}, which is not in DECHBO_DATA={folder}")
     return path

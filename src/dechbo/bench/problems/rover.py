@@ -1,12 +1,11 @@
 """Rover-60: a trajectory through 30 points among obstacles (Wang, Gehring, Kohli & Jegelka, AISTATS 2018).
 
-The points lie in [-0.1, 1.1]^2, from parameters in [0, 1]. A smoothing cubic spline follows them, with SciPy's default
-smoothing as in the published experiments. The cost is the integral, along the curve, of 0.05 in the open and 20.05 in
-an obstacle or outside the unit square, and 10 times the L1 distance of the curve's ends from start and goal. The reward
-is 5 - cost; the problem minimises cost - 5.
+Parameters in [0, 1] map to points in [-0.1, 1.1]^2. A cubic spline with SciPy's default smoothing follows the points,
+as in the published experiments. The cost is 10 times the L1 distance of the curve's ends from start and goal, plus the
+integral along the curve of 0.05, or 20.05 in an obstacle and outside the unit square. The problem minimises cost - 5.
 
-The published field of obstacles is not part of the formula. Here squares of the same number and size are drawn once,
-clear of start and goal; the noise of 1e-4 that the original adds to the points is left out.
+The published obstacles are data, not a formula. Here the same number of squares of the same size is drawn once, away
+from start and goal. The original adds noise of 1e-4 to the points; this version does not. Tests: test_problems_real.py.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from functools import cache
 import numpy as np
 from scipy.interpolate import splev, splprep
 
-from dechbo.bench.problems.problem import Array, Problem, generator, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem, instance_rng
 
 NAME = "Rover-60"
 POINTS = 30
@@ -29,8 +28,8 @@ REWARD = 5.0
 
 @cache
 def obstacles() -> Array:
-    """(113, 2) The centres of the squares: uniform, none over start or goal; the same for every seed."""
-    rng = generator(NAME, 0)
+    """The centres of the squares, (113, 2): uniform, away from start and goal, the same for every seed."""
+    rng = instance_rng(NAME, 0)
     centres: list[Array] = []
     while len(centres) < SQUARES:
         centre = rng.random(2)
@@ -40,7 +39,7 @@ def obstacles() -> Array:
 
 
 def blocked(places: Array) -> Array:
-    """(n,) 1.0 where a place lies in an obstacle or outside the unit square."""
+    """1.0 where a place is in an obstacle or outside the unit square, (n,)."""
     outside = np.any(np.logical_or(places < 0, places >= 1), axis=1)
     offset = places[:, None] - obstacles()
     within = np.logical_and(offset >= -HALF_SIDE, offset < HALF_SIDE)
@@ -49,8 +48,8 @@ def blocked(places: Array) -> Array:
 
 
 def trajectory(points: Array) -> Array:
-    """(1000, 2) places along the spline that follows ``points`` (30, 2), by chord length."""
-    # equal neighbours are kept a little apart in the spline's parameter, which has to increase
+    """Places (1000, 2) along the spline through ``points`` (30, 2), parametrised by chord length."""
+    # the parameter of the spline must increase, also between equal points
     steps = np.maximum(np.linalg.norm(np.diff(points, axis=0), axis=1), 1e-9)
     u = np.concatenate([[0.0], np.cumsum(steps)])
     spline, _ = splprep(points.T, u=u / u[-1], k=3)
@@ -58,7 +57,7 @@ def trajectory(points: Array) -> Array:
 
 
 def cost(places: Array) -> float:
-    """The integral of the cost along the polygon ``places``, by trapezoids, and the penalties of its ends."""
+    """The integral of the cost along the polygon ``places``, by the trapezoidal rule, and the penalties of its ends."""
     rate = 20.0 * blocked(places) + 0.05
     lengths = np.linalg.norm(np.diff(places, axis=0), axis=1)
     along = (lengths * (rate[1:] + rate[:-1]) / 2).sum()
@@ -72,5 +71,5 @@ def rover_value(x: Array) -> float:
 
 
 def rover(seed: int) -> Problem:
-    """The same for every seed."""
-    return over_box(NAME, rover_value, dim=2 * POINTS, low=0.0, high=1.0)
+    """The problem; the seed has no effect."""
+    return box_problem(NAME, rover_value, dim=2 * POINTS, low=0.0, high=1.0)

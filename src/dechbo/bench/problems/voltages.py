@@ -1,9 +1,9 @@
-"""Voltages-54: the voltage set-points of the 54 generators of the IEEE 118-bus grid, for the least losses.
+"""Voltages-54: voltage set-points of the 54 generators of the IEEE 118-bus grid that minimise losses.
 
-The value is in MW: the active losses of the AC power flow (Newton, PYPOWER), and penalties
-VOLTAGE_PENALTY per p.u. that a bus lies outside its voltage limits, REACTIVE_PENALTY per Mvar that a generator lies
-outside its reactive limits, FLOW_PENALTY per MVA that a branch lies above its rating (in this case file all ratings are
-too high to matter). Where the power flow does not converge the value is NOT_CONVERGED.
+The value, in MW, is the active losses of the AC power flow (Newton, PYPOWER) plus penalties: VOLTAGE_PENALTY per p.u.
+of a bus outside its voltage limits, REACTIVE_PENALTY per Mvar of a generator outside its reactive limits, FLOW_PENALTY
+per MVA of a branch above its rating (the ratings of this grid are too high to matter). If the power flow does not
+converge, the value is NOT_CONVERGED. Tests: test_problems_real.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dechbo.bench.problems.problem import Array, Problem, needed, over_box
+from dechbo.bench.problems.problem import Array, Problem, box_problem, require_module
 
 NAME = "Voltages-54"
 GENERATORS = 54
@@ -31,31 +31,31 @@ _RATE, _PF, _QF, _PT, _QT = 5, 13, 14, 15, 16  # of a branch
 
 
 def losses(result: dict[str, Array]) -> float:
-    """Active power that enters branches and does not leave them, in MW."""
+    """Active losses of all branches, in MW."""
     branch = result["branch"]
     return float((branch[:, _PF] + branch[:, _PT]).sum())
 
 
 def penalties(result: dict[str, Array]) -> float:
-    """What lies outside limits, in MW."""
+    """Penalties for violated limits, in MW."""
     bus, gen, branch = result["bus"], result["gen"], result["branch"]
     voltage = _outside(bus[:, _VM], bus[:, _VMIN], bus[:, _VMAX])
     reactive = _outside(gen[:, _QG], gen[:, _QMIN], gen[:, _QMAX])
     flow = np.maximum(np.hypot(branch[:, _PF], branch[:, _QF]), np.hypot(branch[:, _PT], branch[:, _QT]))
-    rated = branch[:, _RATE] > 0  # 0 stands for no limit
+    rated = branch[:, _RATE] > 0  # 0 means no limit
     above = float(np.maximum(flow - branch[:, _RATE], 0)[rated].sum())
     return VOLTAGE_PENALTY * voltage + REACTIVE_PENALTY * reactive + FLOW_PENALTY * above
 
 
 def _outside(values: Array, low: Array, high: Array) -> float:
-    # set-points at a limit come back from the power flow with rounding
+    # the power flow returns set-points with rounding errors
     beyond = np.maximum(low - values, 0) + np.maximum(values - high, 0)
     return float(beyond[beyond > 1e-9].sum())
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Losses and penalties as a function of the generators' set-points, in the order of the case file."""
+    """Losses and penalties of the generators' set-points, in the order of the case file."""
 
     def __call__(self, x: Array) -> float:
         """The value of the set-points x (54,), in p.u."""
@@ -70,10 +70,10 @@ class Grid:
 
 @cache
 def _pypower() -> Any:
-    return needed(NAME, "pypower.api")
+    return require_module(NAME, "pypower.api")
 
 
 def voltages(seed: int) -> Problem:
-    """The same for every seed."""
+    """The problem; the seed has no effect."""
     _pypower()
-    return over_box(NAME, Grid(), dim=GENERATORS, low=LOW, high=HIGH)
+    return box_problem(NAME, Grid(), dim=GENERATORS, low=LOW, high=HIGH)

@@ -1,7 +1,7 @@
 """HEBO (Cowen-Rivers et al. 2022), plain ("hebo") and with its random decompositions ("hebo-rd").
 
-HEBO's own parameter types: num, pow for log scales, int, pow_int, step_int for steps, cat for categories (by index).
-The given points count as its random samples, so the model takes over right after them; MACE and NSGA-II as by default.
+Parameters have HEBO's types: num, pow for log scales, int, pow_int, step_int for steps, cat for categories (by index).
+The initial points replace its random samples, so its model chooses every other point. MACE and NSGA-II are defaults.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import peer_protocol
 import torch
-import wire
 from hebo.design_space.design_space import DesignSpace
 from hebo.optimizers.hebo import HEBO
 
-# HEBO's own settings of its GP, with the kernel of a random tree of E = 0.2 for each fit
+# HEBO's default settings of its GP, and a random decomposition with E = 0.2 for each fit
 DECOMPOSED = {
     "lr": 0.01,
     "num_epochs": 100,
@@ -29,7 +29,7 @@ DECOMPOSED = {
 
 
 def parameter(entry: dict[str, Any]) -> dict[str, Any]:
-    """HEBO's own form of a parameter; with steps it counts them."""
+    """HEBO's description of a parameter; a float with steps becomes the number of the step."""
     name = {"name": entry["name"]}
     if entry["type"] == "categorical":
         return {**name, "type": "cat", "categories": [str(k) for k in range(len(entry["choices"]))]}
@@ -43,24 +43,24 @@ def parameter(entry: dict[str, Any]) -> dict[str, Any]:
     return {**name, "type": "pow_int" if entry["log"] else "int", **bounds}
 
 
-class Hebo(wire.Worker):
-    """Ask depends on seed and history only: every random number generator is seeded for each."""
+class Hebo(peer_protocol.PeerMethod):
+    """A suggestion depends on seed and history only: each ask seeds every random number generator."""
 
-    def __init__(self, start: wire.Start) -> None:
+    def __init__(self, setup: peer_protocol.Setup) -> None:
         torch.set_num_threads(1)
-        self.space, self.seed, self.told = start.space, start.seed, 0
-        space = DesignSpace().parse([parameter(entry) for entry in start.space])
-        config = DECOMPOSED if start.method == "hebo-rd" else None
-        self.hebo = HEBO(space, rand_sample=start.n_initial, scramble_seed=start.seed, model_config=config)
-        self.options = {"rand_sample": start.n_initial, "model_config": config}
+        self.space, self.seed, self.n_told = setup.space, setup.seed, 0
+        space = DesignSpace().parse([parameter(entry) for entry in setup.space])
+        config = DECOMPOSED if setup.method == "hebo-rd" else None
+        self.hebo = HEBO(space, rand_sample=setup.n_initial, scramble_seed=setup.seed, model_config=config)
+        self.options = {"rand_sample": setup.n_initial, "model_config": config}
 
-    def tell(self, params: wire.Params, value: float | None) -> None:
-        self.told += 1
+    def tell(self, params: peer_protocol.Params, value: float | None) -> None:
+        self.n_told += 1
         row = {entry["name"]: [self._coded(entry, params[entry["name"]])] for entry in self.space}
         self.hebo.observe(pd.DataFrame(row), np.array([[np.nan if value is None else value]]))
 
-    def ask(self) -> wire.Params:
-        seed = (1_000_003 * self.seed + self.told) % 2**32
+    def ask(self) -> peer_protocol.Params:
+        seed = (1_000_003 * self.seed + self.n_told) % 2**32
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002  (HEBO draws from the global generator)
         torch.manual_seed(seed)
@@ -70,7 +70,7 @@ class Hebo(wire.Worker):
     @staticmethod
     def _coded(entry: dict[str, Any], value: Any) -> Any:
         if entry["type"] == "categorical":
-            return str(next(k for k, choice in enumerate(entry["choices"]) if wire.same(choice, value)))
+            return str(next(k for k, choice in enumerate(entry["choices"]) if peer_protocol.same_choice(choice, value)))
         if entry["type"] == "float" and entry["step"] is not None:
             return round((value - entry["low"]) / entry["step"])
         return value
@@ -81,8 +81,8 @@ class Hebo(wire.Worker):
             return entry["choices"][int(value)]
         if entry["type"] == "float" and entry["step"] is not None:
             value = entry["low"] + value * entry["step"]
-        return wire.legal(entry, value)
+        return peer_protocol.nearest_legal(entry, value)
 
 
 if __name__ == "__main__":
-    wire.serve(Hebo, ["HEBO", "torch", "gpytorch", "numpy", "pymoo"])
+    peer_protocol.serve(Hebo, ["HEBO", "torch", "gpytorch", "numpy", "pymoo"])

@@ -1,4 +1,4 @@
-"""Records of finished cases: a line each, written at once, so that a run that was stopped goes on where it was."""
+"""ResultsFile: finished cases of a benchmark script, one JSON line each; an interrupted script continues from it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 
 
-class Record:
-    """The rows of a file, each known by the fields in ``key``."""
+class ResultsFile:
+    """The rows of a file; the fields ``key`` identify a row."""
 
     def __init__(self, path: Path, key: tuple[str, ...]) -> None:
         self.path = path
@@ -21,7 +21,7 @@ class Record:
         self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
 
     def add(self, case: dict[str, Any], measure: Callable[..., dict[str, Any]]) -> None:
-        """Measure ``case`` unless the file has it already, print it and write it down."""
+        """Measure ``case`` unless the file contains it; print and append the row."""
         if any(all(row[name] == case[name] for name in self.key) for row in self.rows):
             return
         row = {**case, **measure(**case)}

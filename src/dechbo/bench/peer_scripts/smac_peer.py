@@ -1,8 +1,8 @@
 """SMAC3: its facade for tuning ("smac", a random forest) and the one for black boxes ("smac-bb", a Gaussian process).
 
-Parameters are ConfigSpace's own; a float with steps is an integer that counts them. The given points are told before
-the first ask, in place of SMAC's initial design; everything else as the facade has it by default (the one for tuning
-looks at new values every eighth ask). A failed evaluation counts as the worst value so far.
+Parameters are ConfigSpace's; a number with steps becomes the number of the step. The initial points replace SMAC's
+initial design; the rest is the facade's default (the one for tuning retrains every eighth ask). A failed evaluation
+counts as the worst value so far.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
-import wire
+import peer_protocol
 from ConfigSpace import Categorical, Configuration, ConfigurationSpace, Float, Integer
 from smac import BlackBoxFacade, HyperparameterOptimizationFacade, Scenario
 from smac.runhistory import TrialInfo, TrialValue
@@ -19,7 +19,7 @@ FACADES = {"smac": HyperparameterOptimizationFacade, "smac-bb": BlackBoxFacade}
 
 
 def parameter(entry: dict[str, Any]) -> Any:
-    """ConfigSpace's own form of a parameter."""
+    """ConfigSpace's description of a parameter."""
     name = entry["name"]
     if entry["type"] == "categorical":
         return Categorical(name, list(range(len(entry["choices"]))))
@@ -33,19 +33,19 @@ def _counted(entry: dict[str, Any]) -> bool:
     return entry["type"] != "categorical" and entry["step"] not in (None, 1)
 
 
-class Smac(wire.Worker):
-    """A scenario whose trials come from outside, through SMAC's own ask and tell."""
+class Smac(peer_protocol.PeerMethod):
+    """A scenario driven through SMAC's ask and tell."""
 
-    def __init__(self, start: wire.Start) -> None:
-        self.space = start.space
-        self.configs = ConfigurationSpace(seed=start.seed)
-        self.configs.add([parameter(entry) for entry in start.space])
-        facade = FACADES[start.method]
+    def __init__(self, setup: peer_protocol.Setup) -> None:
+        self.space = setup.space
+        self.configs = ConfigurationSpace(seed=setup.seed)
+        self.configs.add([parameter(entry) for entry in setup.space])
+        facade = FACADES[setup.method]
         scenario = Scenario(
             self.configs,
             deterministic=True,
-            n_trials=start.budget,
-            seed=start.seed,
+            n_trials=setup.budget,
+            seed=setup.seed,
             output_directory=tempfile.mkdtemp(prefix="dechbo-smac-"),
         )
         design = facade.get_initial_design(scenario, n_configs=0)
@@ -54,7 +54,7 @@ class Smac(wire.Worker):
         self.worst: float | None = None
         self.options = {"facade": facade.__name__}
 
-    def tell(self, params: wire.Params, value: float | None) -> None:
+    def tell(self, params: peer_protocol.Params, value: float | None) -> None:
         coded = {entry["name"]: _coded(entry, params[entry["name"]]) for entry in self.space}
         config = Configuration(self.configs, values=coded)
         info = next((info for info in self.asked if dict(info.config) == dict(config)), None)
@@ -64,10 +64,10 @@ class Smac(wire.Worker):
             self.asked.remove(info)
         if value is not None:
             self.worst = value if self.worst is None else max(self.worst, value)
-        if self.worst is not None:  # nothing is known before the first value
+        if self.worst is not None:  # before the first value there is no worst one
             self.smac.tell(info, TrialValue(cost=self.worst if value is None else value))
 
-    def ask(self) -> wire.Params:
+    def ask(self) -> peer_protocol.Params:
         info = self.smac.ask()
         self.asked = [info]
         return {entry["name"]: _native(entry, info.config[entry["name"]]) for entry in self.space}
@@ -79,15 +79,15 @@ def _never(config: Any, seed: int = 0) -> float:
 
 def _coded(entry: dict[str, Any], value: Any) -> Any:
     if entry["type"] == "categorical":
-        return next(k for k, choice in enumerate(entry["choices"]) if wire.same(choice, value))
+        return next(k for k, choice in enumerate(entry["choices"]) if peer_protocol.same_choice(choice, value))
     return round((value - entry["low"]) / entry["step"]) if _counted(entry) else value
 
 
 def _native(entry: dict[str, Any], value: Any) -> Any:
     if entry["type"] == "categorical":
         return entry["choices"][int(value)]
-    return wire.legal(entry, entry["low"] + value * entry["step"] if _counted(entry) else value)
+    return peer_protocol.nearest_legal(entry, entry["low"] + value * entry["step"] if _counted(entry) else value)
 
 
 if __name__ == "__main__":
-    wire.serve(Smac, ["smac", "ConfigSpace", "numpy"])
+    peer_protocol.serve(Smac, ["smac", "ConfigSpace", "numpy"])

@@ -1,7 +1,7 @@
-"""Optuna's samplers, through ``study.ask`` and ``study.tell`` on Optuna's own distributions.
+"""Optuna's samplers, through ``study.ask`` and ``study.tell``.
 
-The points that every method is given enter as finished trials and count as start-up trials. TPE is multivariate;
-CMA-ES, which does not look at earlier trials, starts from the best of them (x0), with Optuna's own step size.
+The initial points are added as finished trials and count as start-up trials. TPE is multivariate. CMA-ES ignores
+earlier trials, so it starts from the best of them (x0), with Optuna's default step size.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import optuna
-import wire
+import peer_protocol
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import Trial, TrialState, create_trial
 
@@ -17,7 +17,7 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 def distribution(entry: dict[str, Any]) -> BaseDistribution:
-    """Optuna's own form of a parameter."""
+    """Optuna's distribution of a parameter."""
     if entry["type"] == "categorical":
         return CategoricalDistribution(entry["choices"])
     if entry["type"] == "int":
@@ -25,28 +25,28 @@ def distribution(entry: dict[str, Any]) -> BaseDistribution:
     return FloatDistribution(entry["low"], entry["high"], log=entry["log"], step=entry["step"])
 
 
-class Optuna(wire.Worker):
-    """A study in memory; its sampler is made at the first ask."""
+class Optuna(peer_protocol.PeerMethod):
+    """A study in memory; the sampler is created at the first ask."""
 
-    def __init__(self, start: wire.Start) -> None:
-        self.start = start
-        self.distributions = {entry["name"]: distribution(entry) for entry in start.space}
-        self.study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=start.seed))
+    def __init__(self, setup: peer_protocol.Setup) -> None:
+        self.setup = setup
+        self.distributions = {entry["name"]: distribution(entry) for entry in setup.space}
+        self.study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=setup.seed))
         self.asked: list[Trial] = []
         self.sampler: optuna.samplers.BaseSampler | None = None
         self.options = {
             "optuna-tpe": {"sampler": "TPESampler", "multivariate": True},
             "optuna-gp": {"sampler": "GPSampler"},
             "optuna-cmaes": {"sampler": "CmaEsSampler", "x0": "best initial point"},
-        }[start.method]
-        if start.method == "optuna-gp":
+        }[setup.method]
+        if setup.method == "optuna-gp":
             import torch
 
             torch.set_num_threads(1)
-        if start.method == "optuna-cmaes":
-            import cmaes  # noqa: F401  (absent: fail now, not at the first ask)
+        if setup.method == "optuna-cmaes":
+            import cmaes  # noqa: F401  (if it is missing, fail now)
 
-    def tell(self, params: wire.Params, value: float | None) -> None:
+    def tell(self, params: peer_protocol.Params, value: float | None) -> None:
         state = TrialState.FAIL if value is None else TrialState.COMPLETE
         for trial in self.asked:
             if trial.params == params:
@@ -56,7 +56,7 @@ class Optuna(wire.Worker):
         distributions = self.distributions
         self.study.add_trial(create_trial(params=params, distributions=distributions, value=value, state=state))
 
-    def ask(self) -> wire.Params:
+    def ask(self) -> peer_protocol.Params:
         if self.sampler is None:
             self.sampler = self.study.sampler = self._sampler()
         trial = self.study.ask(self.distributions)
@@ -64,10 +64,10 @@ class Optuna(wire.Worker):
         return dict(trial.params)
 
     def _sampler(self) -> optuna.samplers.BaseSampler:
-        seed, n_initial = self.start.seed, self.start.n_initial
-        if self.start.method == "optuna-tpe":
+        seed, n_initial = self.setup.seed, self.setup.n_initial
+        if self.setup.method == "optuna-tpe":
             return optuna.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=n_initial)
-        if self.start.method == "optuna-gp":
+        if self.setup.method == "optuna-gp":
             return optuna.samplers.GPSampler(seed=seed, n_startup_trials=n_initial)
         finished = self.study.get_trials(states=(TrialState.COMPLETE,))
         x0 = self.study.best_params if finished else None
@@ -75,4 +75,4 @@ class Optuna(wire.Worker):
 
 
 if __name__ == "__main__":
-    wire.serve(Optuna, ["optuna"])
+    peer_protocol.serve(Optuna, ["optuna"])

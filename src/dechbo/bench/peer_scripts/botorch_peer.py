@@ -1,17 +1,17 @@
-"""BoTorch: SingleTaskGP with LogEI or UCB, everything else as the package has it by default.
+"""BoTorch: SingleTaskGP with LogEI or UCB and otherwise default settings.
 
-The model is ``SingleTaskGP`` on the unit cube (its own outcome standardisation and priors), fitted anew for each ask;
-``optimize_acqf`` with 10 restarts from 512 raw samples, as in BoTorch's tutorials. UCB uses beta = 0.2 d log(2t), t the
-values told. Categories are one-hot, discrete numbers rounded after the search (``wire.Cube``). A failed evaluation
-counts as the worst value so far.
+Each ask fits a new ``SingleTaskGP`` on the unit cube, with its own standardisation and priors, and calls
+``optimize_acqf`` with 10 restarts and 512 raw samples, as in BoTorch's tutorials. UCB has beta = 0.2 d log(2t), where t
+counts the values. Categories are one-hot, discrete numbers are rounded after the search (``UnitCube``). A failed
+evaluation counts as the worst value so far.
 """
 
 from __future__ import annotations
 
 import math
 
+import peer_protocol
 import torch
-import wire
 from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
@@ -21,18 +21,18 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 RESTARTS, RAW_SAMPLES = 10, 512
 
 
-class BoTorch(wire.Worker):
-    """Ask maximises the acquisition of the negated values; the suggestion depends on seed and history only."""
+class BoTorch(peer_protocol.PeerMethod):
+    """Maximises the acquisition of the negated values; a suggestion depends on seed and history only."""
 
-    def __init__(self, start: wire.Start) -> None:
+    def __init__(self, setup: peer_protocol.Setup) -> None:
         torch.set_num_threads(1)
         torch.set_default_dtype(torch.double)
-        self.cube = wire.Cube(start.space)
-        self.seed = start.seed
-        self.acquisition = start.method.split("-")[1]
+        self.cube = peer_protocol.UnitCube(setup.space)
+        self.seed = setup.seed
+        self.acquisition = setup.method.split("-")[1]
         self.points: list[list[float]] = []
         self.values: list[float] = []
-        self.told = 0
+        self.n_told = 0
         self.options = {
             "model": "SingleTaskGP",
             "acquisition": self.acquisition,
@@ -41,14 +41,14 @@ class BoTorch(wire.Worker):
             **({"beta": "0.2 d log(2t)"} if self.acquisition == "ucb" else {}),
         }
 
-    def tell(self, params: wire.Params, value: float | None) -> None:
-        self.told += 1
+    def tell(self, params: peer_protocol.Params, value: float | None) -> None:
+        self.n_told += 1
         if value is not None or self.values:
             self.points.append(self.cube.encode(params))
             self.values.append(min(self.values) if value is None else -value)
 
-    def ask(self) -> wire.Params:
-        torch.manual_seed(1_000_003 * self.seed + self.told)
+    def ask(self) -> peer_protocol.Params:
+        torch.manual_seed(1_000_003 * self.seed + self.n_told)
         if not self.values:
             return self.cube.decode(torch.rand(self.cube.dim).tolist())
         X, Y = torch.tensor(self.points), torch.tensor(self.values).unsqueeze(-1)
@@ -64,4 +64,4 @@ class BoTorch(wire.Worker):
 
 
 if __name__ == "__main__":
-    wire.serve(BoTorch, ["torch", "gpytorch", "botorch"])
+    peer_protocol.serve(BoTorch, ["torch", "gpytorch", "botorch"])

@@ -1,7 +1,7 @@
-"""When a rival's hyperparameters are fitted: cold at every tenth evaluation, warm in between.
+"""When a baseline refits its hyperparameters: cold at every tenth evaluation, warm in between.
 
-A warm fit is due when the evaluations have grown by a twentieth. The model after n evaluations depends on them alone:
-a fresh rival starts at the last cold fit and repeats at most nine steps.
+A warm fit is due when the number of evaluations has grown by a twentieth. The model after n evaluations depends on
+those evaluations only: a new instance starts at the last cold fit and repeats at most nine steps. Tests: test_base.py.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from dechbo.models.model import OUTLIER_DEVIATIONS, REBUILD_EVERY, refit_interva
 
 Array = NDArray[np.float64]
 
-WARM_STEPS = 15
+WARM_ITERATIONS = 15
 
 
-def fitted(
+def map_fit(
     graph: FactorGraph, data: Observations, kernels: Sequence[str], start: AdditiveGP | None = None, steps: int = 40
 ) -> AdditiveGP:
-    """The MAP model."""
+    """The GP with MAP hyperparameters."""
     hyperparameters = None if start is None else start.hyperparameters
     return fit_gp(graph, data, kernel=kernels, start=hyperparameters, iterations=steps)
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted GP, the standardised data that it is conditioned on, and how many there were at the last fit."""
+    """A fitted GP and the standardised data to condition it on."""
 
     gp: AdditiveGP
     data: Observations
     scaling: Standardisation
-    fitted_on: int
+    fitted_on: int  # observations at the last fit of the hyperparameters
 
 
-class Fits:
-    """The fit after each evaluation; ``first`` is the number of evaluations of the earliest one."""
+class Refitter:
+    """The fit after each evaluation; the earliest one is after ``first`` evaluations."""
 
     def __init__(self, kernels: Sequence[str], first: int) -> None:
         self.kernels = kernels
         self.first = first
         self._latest: tuple[int, Fit | None] = (-1, None)
 
-    def at(
+    def fit(
         self,
         points: Sequence[Array],
         values: Sequence[float],
@@ -59,7 +59,7 @@ class Fits:
     ) -> Fit | None:
         """The fit after all evaluations, or None if none gave a number.
 
-        ``graph_at(n)`` is the factor graph after n evaluations; it has been the same one ``since`` some time.
+        ``graph_at(n)`` is the factor graph after n evaluations; it has not changed after evaluation ``since``.
         """
         n = len(values)
         cold = max(n - n % REBUILD_EVERY, since, min(n, self.first))
@@ -67,11 +67,11 @@ class Fits:
         if not cold <= at <= n:
             at, fit = cold - 1, None
         for k in range(at + 1, n + 1):
-            fit = self._advanced(fit, np.array(points[:k]), np.array(values[:k]), graph_at(k))
+            fit = self._next_fit(fit, np.array(points[:k]), np.array(values[:k]), graph_at(k))
         self._latest = (n, fit)
         return fit
 
-    def _advanced(self, previous: Fit | None, X: Array, values: Array, graph: FactorGraph) -> Fit | None:
+    def _next_fit(self, previous: Fit | None, X: Array, values: Array, graph: FactorGraph) -> Fit | None:
         usable = np.isfinite(values)
         if not usable.any():
             return None
@@ -84,7 +84,7 @@ class Fits:
         scaling = Standardisation.of(raw.y)
         data = raw.standardised_by(scaling)
         if previous is None:
-            gp = fitted(graph, data, self.kernels)
+            gp = map_fit(graph, data, self.kernels)
         else:
-            gp = fitted(graph, data, self.kernels, previous.gp, WARM_STEPS)
+            gp = map_fit(graph, data, self.kernels, previous.gp, WARM_ITERATIONS)
         return Fit(gp, data, scaling, len(data))

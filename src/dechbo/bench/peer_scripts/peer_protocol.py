@@ -1,12 +1,12 @@
-"""The peer's end of the pipe: JSON lines on stdin and stdout. Standard library only: this runs in foreign environments.
+"""The peer's end of the pipe: JSON lines on stdin and stdout. Standard library only, for foreign environments.
 
     {"op": "start", "method": …, "space": […], "seed": …, "n_initial": …, "budget": …, "cpu_left": …}
                                                   -> {"versions": {…}, "options": {…}, "cpu": …}
     {"op": "tell", "params": {…}, "value": …}     -> {"cpu": …}          value null: the evaluation failed
     {"op": "ask"}                                 -> {"params": {…}, "cpu": …}
 
-``cpu`` is the CPU time that this process has spent on asks and tells; an error answers {"error": …}. The bench's end of
-the pipe closes when the run ends, however it ends, and this process with it.
+``cpu`` is the CPU time that this process has spent on asks and tells; the answer to an error is {"error": …}. When the
+other end of the pipe closes, this process exits. Tests: test_peers.py.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from typing import Any
 Params = dict[str, Any]
 
 
-class Start:
-    """What a peer is told at the start: its name, the parameters, the seed and the budget."""
+class Setup:
+    """The first message: the method, the parameters, the seed and the budget."""
 
     def __init__(self, message: dict[str, Any]) -> None:
         self.method: str = message["method"]
@@ -38,25 +38,25 @@ class Start:
         self.budget: int = message["budget"]  # initial points included
 
 
-class Worker:
-    """A peer behind ask and tell. ``options`` says how it was set up, for the record of the run."""
+class PeerMethod:
+    """A peer with ask and tell; ``options`` are its settings, for the record of the run."""
 
     options: Mapping[str, Any] = {}
 
     def tell(self, params: Params, value: float | None) -> None:
-        """Record the value of a point, asked for or not."""
+        """Add the value of a point, asked for or not."""
         raise NotImplementedError
 
     def ask(self) -> Params:
-        """The next point to evaluate."""
+        """Return the next point to evaluate."""
         raise NotImplementedError
 
 
-class Cube:
-    """Points of the unit cube for peers that know nothing else.
+class UnitCube:
+    """The space as a unit cube, for peers without parameter types.
 
-    A number has one coordinate, on its own scale (log included), rounded to the nearest value where it is discrete; a
-    category has one coordinate per choice (one-hot), and the largest of them chooses.
+    A number has one coordinate, on a linear or log scale; decoding rounds it to the nearest value if it is discrete. A
+    category has one coordinate per choice (one-hot); decoding takes the largest.
     """
 
     def __init__(self, space: list[dict[str, Any]]) -> None:
@@ -64,12 +64,12 @@ class Cube:
         self.dim = sum(len(entry["choices"]) if entry["type"] == "categorical" else 1 for entry in space)
 
     def encode(self, params: Params) -> list[float]:
-        """The point of ``params``."""
+        """The coordinates of ``params``."""
         point: list[float] = []
         for entry in self.space:
             value = params[entry["name"]]
             if entry["type"] == "categorical":
-                point += [float(same(choice, value)) for choice in entry["choices"]]
+                point += [float(same_choice(choice, value)) for choice in entry["choices"]]
             else:
                 scale = math.log if entry["log"] else float
                 low, high = scale(entry["low"]), scale(entry["high"])
@@ -77,7 +77,7 @@ class Cube:
         return point
 
     def decode(self, point: Sequence[float]) -> Params:
-        """The parameters at ``point``, rounded to values that exist."""
+        """The parameters at ``point``."""
         params: Params = {}
         rest = list(point)
         for entry in self.space:
@@ -90,19 +90,19 @@ class Cube:
         return params
 
 
-def same(choice: Any, value: Any) -> bool:
-    """Whether ``value`` is this choice: 1, 1.0 and True are different ones."""
+def same_choice(choice: Any, value: Any) -> bool:
+    """Equality that distinguishes 1, 1.0 and True."""
     return type(choice) is type(value) and bool(choice == value)
 
 
 def _number(entry: dict[str, Any], u: float) -> Any:
     low, high, u = entry["low"], entry["high"], min(max(float(u), 0.0), 1.0)
     scale, back = (math.log, math.exp) if entry["log"] else (float, float)
-    return legal(entry, back(scale(low) + u * (scale(high) - scale(low))))
+    return nearest_legal(entry, back(scale(low) + u * (scale(high) - scale(low))))
 
 
-def legal(entry: dict[str, Any], value: Any) -> Any:
-    """A number as the parameter has it: within its bounds, on its steps, of its type."""
+def nearest_legal(entry: dict[str, Any], value: Any) -> Any:
+    """The nearest number within the bounds, on the steps and of the type of a parameter."""
     low, high, step = entry["low"], entry["high"], entry.get("step")
     if step is not None:
         last = math.floor((high - low) / step + 1e-9)
@@ -111,14 +111,14 @@ def legal(entry: dict[str, Any], value: Any) -> Any:
     return int(value) if entry["type"] == "int" else float(value)
 
 
-def serve(build: Callable[[Start], Worker], packages: Sequence[str]) -> None:
-    """Answer the bench until its end of the pipe closes; ``packages`` are the ones whose versions it reports."""
+def serve(build: Callable[[Setup], PeerMethod], packages: Sequence[str]) -> None:
+    """Answer messages until the other end of the pipe closes; report the versions of ``packages``."""
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a package prints goes to stderr, not between the answers
+    os.dup2(2, 1)  # packages that print must not disturb the answers
     messages: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_read, args=(messages,), daemon=True).start()
-    worker: Worker | None = None
+    method: PeerMethod | None = None
     spent = 0.0
     while True:
         message = messages.get()
@@ -127,16 +127,16 @@ def serve(build: Callable[[Start], Worker], packages: Sequence[str]) -> None:
         try:
             if message["op"] == "start":
                 _limit_cpu(message["cpu_left"])
-                worker = build(Start(message))
+                method = build(Setup(message))
                 versions = {"python": sys.version.split()[0], **{name: metadata.version(name) for name in packages}}
-                answer = {"versions": versions, "options": dict(worker.options)}
-                before = time.process_time()  # importing and building is no part of an ask
-            elif worker is None:
-                raise RuntimeError("the first message has to be a start")
+                answer = {"versions": versions, "options": dict(method.options)}
+                before = time.process_time()  # imports and set-up do not count
+            elif method is None:
+                raise RuntimeError("the first message must be a start")
             elif message["op"] == "tell":
-                worker.tell(message["params"], message["value"])
+                method.tell(message["params"], message["value"])
             else:
-                answer = {"params": worker.ask()}
+                answer = {"params": method.ask()}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         spent += time.process_time() - before
@@ -147,11 +147,11 @@ def serve(build: Callable[[Start], Worker], packages: Sequence[str]) -> None:
 def _read(messages: queue.Queue[dict[str, Any]]) -> None:
     for line in sys.stdin:
         messages.put(json.loads(line))
-    os._exit(0)  # the bench is gone: stop at once, in the middle of an ask if need be
+    os._exit(0)  # the benchmark has ended: stop at once, also during an ask
 
 
 def _limit_cpu(seconds: float | None) -> None:
-    """Let the kernel end this process (SIGXCPU) once it has used that much more, and a little for building."""
+    """Let the kernel end this process (SIGXCPU) after ``seconds`` more of CPU time, plus 10 for set-up."""
     if seconds is not None:
         limit = math.ceil(time.process_time() + max(seconds, 0.0) + 10.0)
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))

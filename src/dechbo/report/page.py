@@ -1,4 +1,4 @@
-"""The bench's page: every figure and table in one HTML file that needs nothing else."""
+"""One HTML page with all figures and tables of a benchmark; it loads no other file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dechbo.bench import figures, methods, paper, problems, statistics
-from dechbo.bench.methods import chosen
-from dechbo.bench.records import BenchError, Record, absent
-from dechbo.bench.records import records as all_records
+from dechbo.bench import methods, paper, problems, statistics
+from dechbo.bench.records import BenchError, RunRecord, load_records, read_unavailable
 from dechbo.bench.statistics import Interval, Summary
-
-__all__ = ["chosen", "problem_names", "write"]
+from dechbo.report import figures
 
 CONTROL = "dechbo"
 CSS = """
@@ -30,14 +27,6 @@ nav a{margin-right:1rem}.scroll{overflow-x:auto}
 """
 
 
-def problem_names(text: str) -> tuple[str, ...]:
-    """The problems of a comma list of suites and problems, by the names that records use; nothing is built."""
-    found: dict[str, None] = {}
-    for part in (part.strip() for part in text.split(",") if part.strip()):
-        found.update(dict.fromkeys(name.lower() for name in problems.SUITES.get(part, (part,))))
-    return tuple(found)
-
-
 def write(
     results: Path,
     out: Path,
@@ -47,10 +36,10 @@ def write(
     initial: int = 10,
     evaluations: int = 150,
 ) -> Path:
-    """Draw everything into ``out``: PNG files, and index.html with all of them inside."""
+    """Write PNG files and index.html, which embeds them, into ``out``; return the path of the page."""
     known = [
         record
-        for record in all_records(results)
+        for record in load_records(results)
         if (record.run.initial, record.run.evaluations) == (initial, evaluations)
         and (problems is None or record.run.problem in problems)
         and (methods is None or record.run.method in methods)
@@ -58,24 +47,24 @@ def write(
     if not known:
         raise BenchError(
             f"there are no records of {initial} + {evaluations} evaluations under {results}: "
-            "dechbo bench run … makes some"
+            "create some with dechbo bench run …"
         )
     out.mkdir(parents=True, exist_ok=True)
-    page = _Page(known, absent(results), out)
+    page = _Page(known, read_unavailable(results), out)
     path = out / "index.html"
     path.write_text(page.html(f"dechbo bench report --evaluations {evaluations}"), encoding="utf-8")
     return path
 
 
 class _Page:
-    """The page while it is put together."""
+    """The parts of the page."""
 
-    def __init__(self, records: list[Record], reasons: dict[str, str], out: Path) -> None:
+    def __init__(self, records: list[RunRecord], unavailable: dict[str, str], out: Path) -> None:
         order = {name: k for k, name in enumerate(methods.names())}
         self.records = sorted(records, key=lambda r: (r.run.problem, order.get(r.run.method, len(order)), r.run.seed))
-        self.reasons, self.out = reasons, out
+        self.unavailable, self.out = unavailable, out
         self.summaries = statistics.summarise(self.records)
-        self.finals = statistics.finals_of(self.records)
+        self.finals = statistics.final_regrets(self.records)
         self.problems = list(self.finals)
 
     def html(self, command: str) -> str:
@@ -85,7 +74,7 @@ class _Page:
             self._overall(),
             *(self._problem(name) for name in self.problems),
             self._not_finished(),
-            "<h2>Where it comes from</h2>",
+            "<h2>How to reproduce it</h2>",
             *(f'<p class="note">{_code(line)}</p>' for line in paper.provenance(self.records, command) if line),
         ]
         head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>dechbo bench</title>'
@@ -114,15 +103,15 @@ class _Page:
             f"<li>{escape(_label(name))}: not run on all of these problems and seeds</li>" for name in block.left_out
         )
         friedman = statistics.friedman(ranks)
-        shown = "not defined for so few" if np.isnan(friedman) else f"p = {friedman:.3g}"
+        shown = "not defined for so few methods or problems" if np.isnan(friedman) else f"p = {friedman:.3g}"
         note = (
             f"Ranks among {len(block.methods)} methods within each seed (ties averaged), mean over the common seeds, "
             f"then over {len(block.problems)} problems: {', '.join(map(_title, block.problems))}. "
-            f"Friedman: {shown}. Bars join methods that Wilcoxon's signed-rank test over problems does not tell "
-            "apart at 5 % after Holm's correction over all pairs; with fewer than six problems it can never tell "
-            "any apart."
+            f"Friedman: {shown}. Bars join methods that do not differ at 5 % in Wilcoxon's signed-rank test over "
+            "problems after Holm's correction over all pairs; with fewer than six problems no difference can be "
+            "significant."
         )
-        listed = f'<p class="note">Left out of the ranks:</p><ul class="note">{left}</ul>' if left else ""
+        listed = f'<p class="note">Not ranked:</p><ul class="note">{left}</ul>' if left else ""
         return f'<h2>Average ranks</h2>{chart}<p class="note">{escape(note)}</p>{_table(head, rows)}{listed}'
 
     def _problem(self, name: str) -> str:
@@ -139,11 +128,11 @@ class _Page:
         return f'<h2 id="{name}">{_title(name)}</h2>{facts}{curves}{_table(head, rows)}{times}'
 
     def _not_finished(self) -> str:
-        lines = [f"{_label(name)}: absent, {reason}" for name, reason in self.reasons.items()]
+        lines = [f"{_label(name)}: unavailable, {reason}" for name, reason in self.unavailable.items()]
         lines += [f"{r.run.key}: {r.status}, after {len(r.values)} evaluations" for r in self.records if not r.finished]
         listed = "".join(f'<li class="warn">{escape(line)}</li>' for line in lines)
-        body = f"<ul>{listed}</ul>" if lines else '<p class="note">Every run finished, and no method is absent.</p>'
-        return f"<h2>Absent, crashed, out of time</h2>{body}"
+        body = f"<ul>{listed}</ul>" if lines else '<p class="note">Every run finished; every method was available.</p>'
+        return f"<h2>Unavailable, crashed, out of time</h2>{body}"
 
     def _image(self, name: str, png: bytes, alt: str) -> str:
         (self.out / f"{name}.png").write_bytes(png)
@@ -151,11 +140,11 @@ class _Page:
 
 
 def _cells(summary: Summary) -> list[str]:
-    troubles = [f"{summary.crashed} crashed"] if summary.crashed else []
-    troubles += [f"{summary.out_of_time} out of time"] if summary.out_of_time else []
+    unfinished = [f"{summary.crashed} crashed"] if summary.crashed else []
+    unfinished += [f"{summary.out_of_time} out of time"] if summary.out_of_time else []
     ask = f"{summary.ask_seconds:.3g}" if np.isfinite(summary.ask_seconds) else "–"
-    figures_ = [_interval(summary.mean), _interval(summary.median)]
-    return [_label(summary.method), *figures_, str(summary.runs), ", ".join(troubles), ask]
+    intervals = [_interval(summary.mean), _interval(summary.median)]
+    return [_label(summary.method), *intervals, str(summary.runs), ", ".join(unfinished), ask]
 
 
 def _interval(interval: Interval) -> str:
@@ -180,6 +169,6 @@ def _title(name: str) -> str:
 
 
 def _code(line: str) -> str:
-    """Markdown's `code` as HTML's."""
+    """Markdown's `code` as HTML."""
     parts = escape(line).split("`")
     return "".join(f"<code>{part}</code>" if k % 2 else part for k, part in enumerate(parts))

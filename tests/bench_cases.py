@@ -1,0 +1,66 @@
+"""Small records of invented runs, and typed access to what may be None: for the tests of bench and report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from dechbo.bench import paper
+from dechbo.bench.records import Run, RunRecord, Step, write_unavailable
+from dechbo.space import Categorical, Space
+
+T = TypeVar("T")
+
+PNG = b"\x89PNG\r\n\x1a\n"
+EVALUATIONS = 8
+
+
+def some(value: T | None) -> T:
+    """The value, which is not None."""
+    assert value is not None
+    return value
+
+
+def bounds(space: Space) -> set[tuple[float, float]]:
+    """The bounds of all parameters, which are numbers."""
+    found = set()
+    for parameter in space.parameters:
+        assert not isinstance(parameter, Categorical)
+        found.add((parameter.low, parameter.high))
+    return found
+
+
+def make_record(
+    results: Path, problem: str, method: str, seed: int, *, stop: int | None = None, optimum: float | None = -3.0
+) -> RunRecord:
+    """Write the record of a run with random values, which crashed after ``stop`` evaluations if given."""
+    rng = np.random.default_rng([seed, len(problem), len(method)])
+    run = Run(problem, method, seed, initial=10, evaluations=EVALUATIONS)
+    values = (rng.random(run.total) - 2.5).tolist()[:stop]
+    steps = [Step({"x": value}, value, 0.1, 0.05 * rng.random(), 1e-3) for value in values]
+    record = RunRecord.from_steps(
+        run,
+        steps,
+        "finished" if stop is None else "crashed: RuntimeError: <no memory>",
+        versions={"dechbo": "0.1.0"},
+        optimum=optimum,
+        dim=1,
+        date="2026-11-15",
+        machine={"cpu": "a & b", "cores": 2},
+    )
+    record.write(results)
+    return record
+
+
+def make_results(folder: Path) -> Path:
+    """Three seeds of five methods on the paper's problems, a crashed run, an unknown optimum, a missing peer."""
+    for problem in paper.PROBLEMS:
+        for method in ("dechbo", "paper-mf3", "add-gp-ucb", "random", "turbo-1"):
+            for seed in range(3):
+                make_record(folder, problem, method, seed)
+    make_record(folder, "shekel-4", "gp-ucb", 0, stop=12)
+    make_record(folder, "rover-60", "dechbo", 0, optimum=None)
+    write_unavailable(folder, {"hebo": "could not be installed: no wheel"})
+    return folder
