@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -95,6 +96,19 @@ def test_rooms_import_only_earlier_rooms(path: Path) -> None:
 )
 def test_the_check_itself(room: str, source: str, wrong: list[str]) -> None:
     assert list(wrong_imports(room, source, ("dechbo", room))) == wrong
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.name != "__init__.py"], ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_every_module_has_a_test(path: Path) -> None:
+    """A test file of the same name in the mirrored folder, or one that the module's docstring names."""
+    tests = Path(__file__).parent
+    mirrored = tests / path.relative_to(PACKAGE).parent / f"test_{path.stem.lstrip('_')}.py"
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    named = re.findall(r"test_\w+\.py", docstring)
+    assert mirrored.exists() or named, f"write {mirrored.relative_to(tests)}, or name the test in the docstring"
+    assert all(any(tests.rglob(name)) for name in named), f"{named}: no such test"
 
 
 def test_there_is_no_utils() -> None:

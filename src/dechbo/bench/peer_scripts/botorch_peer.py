@@ -4,6 +4,8 @@ Each ask fits a new ``SingleTaskGP`` on the unit cube, with its own standardisat
 ``optimize_acqf`` with 10 restarts and 512 raw samples, as in BoTorch's tutorials. UCB has beta = 0.2 d log(2t), where t
 counts the values. Categories are one-hot, discrete numbers are rounded after the search (``UnitCube``). A failed
 evaluation counts as the worst value so far.
+
+Covered by ``tests/bench/test_peers.py``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Parameters have HEBO's types: num, pow for log scales, int, pow_int, step_int for steps, cat for categories (by index).
 The initial points replace its random samples, so its model chooses every other point. MACE and NSGA-II are defaults.
+
+Covered by ``tests/bench/test_peers.py``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Numbers are bounded scalars (``Log`` for log scales), integers with Nevergrad's integer casting; steps are rounded after
 the ask; categories are unordered choices. An initial point is suggested to it, asked for and told.
+
+Covered by ``tests/bench/test_peers.py``.
 """
 
 from __future__ import annotations

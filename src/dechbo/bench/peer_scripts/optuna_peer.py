@@ -2,6 +2,8 @@
 
 The initial points are added as finished trials and count as start-up trials. TPE is multivariate. CMA-ES ignores
 earlier trials, so it starts from the best of them (x0), with Optuna's default step size.
+
+Covered by ``tests/bench/test_peers.py``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Parameters are ConfigSpace's; a number with steps becomes the number of the step. The initial points replace SMAC's
 initial design; the rest is the facade's default (the one for tuning retrains every eighth ask). A failed evaluation
 counts as the worst value so far.
+
+Covered by ``tests/bench/test_peers.py``.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ With one evaluation at a time, the region halves after max(4, d) failures in a r
 its length falls below 2^-7, a new region starts with 2 d Sobol points and without the earlier values. The first region
 starts from the initial points. A success improves the best value by 1e-3 of its size; a failed evaluation counts as the
 worst value so far.
+
+Covered by ``tests/bench/test_peers.py``.
 """
 
 from __future__ import annotations
