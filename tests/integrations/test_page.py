@@ -15,7 +15,7 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), 
 
 
 def test_there_is_a_snippet_for_each():
-    wanted = ("DecHBOSearchCV(", "workers=2", "workers=pool.map", "OptunaSearch(", "RayWorkers(")
+    wanted = ("DecHBOSearchCV(", "workers=2", "workers=pool.map", "OptunaSearch(", "RayExecutor(")
     assert [sum(text in snippet for snippet in SNIPPETS) for text in wanted] == [1] * len(wanted)
 
 
