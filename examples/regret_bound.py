@@ -38,8 +38,9 @@ X = np.array([space.encode(evaluation.params) for evaluation in optimizer.evalua
 true_values = np.array([objective[tuple(evaluation.params.values())] for evaluation in optimizer.evaluations])
 regret = average_regret(true_values, values.max())
 print("  n      R_n/n   bound on R_n/n   h of Assumption 4")
+sizes = np.log([parameter.cardinality for parameter in space.parameters])
 for n in (15, 30, 60):
-    context = BetaContext(graph, np.log([parameter.cardinality for parameter in space.parameters]), optimizer.theory.delta)
+    context = BetaContext(graph, sizes, optimizer.theory.delta)
     beta = beta_schedule("theory-factor")(n, context)
     bound = regret_bound(truth, Observations(X[:n], true_values[:n]), beta, continuous=False)
     print(f"{n:3d} {regret[n - 1]:10.4f} {bound.average:16.4f} {bound.ratio:19.2e}")
