@@ -29,7 +29,7 @@ def signing(x: np.ndarray, folder: Path) -> float:
     return float(x.sum())
 
 
-def mixed(params: dict[str, object]) -> float:
+def mixed(params: dict[str, int]) -> float:
     return float("nan") if params["a"] == 2 else float(params["a"])
 
 
@@ -46,12 +46,6 @@ def oddly_raising(x: np.ndarray) -> float:
 
 def dying(x: np.ndarray) -> float:
     os._exit(3)
-
-
-def sleeping(x: np.ndarray, folder: Path) -> float:
-    (folder / str(os.getpid())).touch()
-    time.sleep(600)
-    return 0.0
 
 
 class OnlyThere:

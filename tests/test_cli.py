@@ -13,19 +13,19 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
 
 
-def test_version_and_help():
+def test_version_and_help() -> None:
     assert command("--version").stdout.strip() == f"dechbo {dechbo.__version__}"
     assert "demo" in command("--help").stdout
 
 
-def test_the_demo_shows_best_value_gap_and_factors():
+def test_the_demo_shows_best_value_gap_and_factors() -> None:
     done = command("demo", "--evaluations", "13", "--seed", "1", "--problem", "hartmann-6", "--regret")
     assert done.returncode == 0, done.stderr
     for word in ("best value", "gap", "factors", "13 of 13", "true minimum", "R_n/n"):
         assert word in done.stdout
 
 
-def test_an_unknown_problem_is_one_clear_line():
+def test_an_unknown_problem_is_one_clear_line() -> None:
     done = command("demo", "--problem", "rosenbrock")
     assert done.returncode == 2
     assert "michalewicz-10" in done.stderr

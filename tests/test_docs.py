@@ -1,4 +1,4 @@
-"""What the README, the guide and the examples show really runs."""
+"""The code of the README, the guide and the examples runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dechbo import Categorical, FactorGraph, Float, Int, Space
+from dechbo.space import Parameter
+
 ROOT = Path(__file__).parents[1]
 # ax_node needs torch; ray_tune has a test of its own; wine is what wine.yaml calls
-ELSEWHERE = ("ax_node", "ray_tune", "wine")
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem not in ELSEWHERE)
+TESTED_ELSEWHERE = ("ax_node", "ray_tune", "wine")
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem not in TESTED_ELSEWHERE)
 
 
 def python_blocks(name: str) -> str:
@@ -24,10 +28,10 @@ def python_blocks(name: str) -> str:
 def test_the_readme_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    def train(lr, layers, act, drop):
+    def train(lr: float, layers: int, act: str, drop: float) -> float:
         return (math.log10(lr) + 3) ** 2 + abs(layers - 4) + (act == "relu") + drop
 
-    names: dict[str, object] = {"train": train, "f": lambda x: float((x**2).sum())}
+    names: dict[str, Any] = {"train": train, "f": lambda x: float((x**2).sum())}
     exec(python_blocks("README.md"), names)
     assert names["opt"].best.value < 0.5
     assert names["result"].nfev == 60
@@ -35,10 +39,12 @@ def test_the_readme_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_guide_code_runs() -> None:
-    from dechbo import Categorical, FactorGraph, Float, Int, Space
-
-    numbers = {"lr": Float(1e-5, 1, log=True), "layers": Int(1, 8), "drop": Float(0, 1)}
-    parameters = {**numbers, "act": Categorical(["relu", "tanh"])}
+    parameters: dict[str, Parameter] = {
+        "lr": Float(1e-5, 1, log=True),
+        "layers": Int(1, 8),
+        "drop": Float(0, 1),
+        "act": Categorical(["relu", "tanh"]),
+    }
     blocks = python_blocks("docs/guide.md")
     assert blocks.count("FactorGraph") == 4
     exec(blocks, {"FactorGraph": FactorGraph, "space": Space(parameters)})
@@ -52,7 +58,7 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 @pytest.mark.system
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_the_examples_run(example) -> None:
+def test_the_examples_run(example: Path) -> None:
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) >= 4

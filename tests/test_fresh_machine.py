@@ -54,7 +54,7 @@ def test_the_main_job_runs_on_a_fresh_clone(tmp_path: Path) -> None:
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
     for word in ("dechbo · wine", "best so far", "left", "gap", "interactions", "80 trials in"):  # while it ran
         assert word in shown
-    for word in ("as YAML", "as JSON", "what acts together", "stored in", "next"):  # at the end
+    for word in ("as YAML", "as JSON", "Interactions", "stored in", "next"):  # at the end
         assert word in shown
     assert float(re.findall(r"best value (\d+\.\d+)", shown)[-1]) < 0.15  # scikit-learn's own settings have 0.31
     assert (clone / "examples" / "wine.png").read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""minimize: SciPy's manners."""
+"""minimize: a result like SciPy's, the same run for the same seed, and workers that leave nothing behind."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +20,14 @@ from scipy.optimize import Bounds, OptimizeResult
 
 import minimize_objectives
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space, minimize
-from dechbo.errors import OptionError, ParameterError, SpaceError
+from dechbo.errors import OptionError, ParameterError, SpaceError, WorkerDied
 
 
 def bowl(x: np.ndarray) -> float:
     return float(((x - 0.3) ** 2).sum())
 
 
-def test_the_result_has_scipys_fields():
+def test_the_result_has_scipys_fields() -> None:
     result = minimize(bowl, bounds=[(0, 1)] * 3, n_calls=18, rng=0)
     assert isinstance(result, OptimizeResult)
     assert result.nfev == len(result.x_iters) == len(result.func_vals) == 18
@@ -36,7 +37,7 @@ def test_the_result_has_scipys_fields():
     assert result.success
 
 
-def test_same_seed_same_run_in_any_spelling():
+def test_same_seed_same_run_in_any_spelling() -> None:
     runs = [
         minimize(bowl, bounds=b, n_calls=13, rng=7).x_iters
         for b in ([(0, 1)] * 2, Bounds([0, 0], [1, 1]), [(0.0, 1)] * 2)
@@ -47,45 +48,55 @@ def test_same_seed_same_run_in_any_spelling():
     assert np.array_equal(generators[0], generators[1])
 
 
-def test_the_callback_sees_each_step_and_can_stop():
-    seen = []
+def test_the_callback_sees_each_step_and_can_stop() -> None:
+    seen: list[int] = []
 
-    def callback(result):
+    def callback(result: OptimizeResult) -> bool:
         seen.append(result.nfev)
-        return result.nfev == 4
+        return bool(result.nfev == 4)
 
     result = minimize(bowl, bounds=[(0, 1)] * 2, n_calls=10, rng=0, callback=callback)
     assert seen == [1, 2, 3, 4]
     assert result.nfev == 4
     assert "callback" in result.message
 
-    def stopping(result):
+    def stopping(result: OptimizeResult) -> None:
         raise StopIteration
 
     assert minimize(bowl, bounds=[(0, 1)] * 2, n_calls=10, rng=0, callback=stopping).nfev == 1
 
 
-def test_starting_points_and_extra_arguments():
+def test_starting_points_and_extra_arguments() -> None:
     result = minimize(lambda x, shift: bowl(x - shift), [(0, 1)] * 2, n_calls=4, rng=0, x0=[0.5, 0.25], args=(0.1,))
     assert np.array_equal(result.x_iters[0], [0.5, 0.25])
     assert result.func_vals[0] == bowl(np.array([0.4, 0.15]))
 
 
-def test_a_space_in_place_of_bounds():
+def test_a_space_in_place_of_bounds() -> None:
     space = Space({"x": Float(0, 1), "kind": Categorical(["good", "bad"])})
     result = minimize(lambda p: p["x"] + (p["kind"] == "bad"), space, n_calls=15, rng=0, x0={"x": 0.5, "kind": "bad"})
     assert result.x_iters[0] == {"x": 0.5, "kind": "bad"}
     assert result.x["kind"] == "good"
 
 
-def test_failures_are_nan_in_the_record():
+def test_failures_are_nan_in_the_record() -> None:
     result = minimize(lambda x: np.nan, [(0, 1)], n_calls=3, rng=0)
     assert result.x is None
     assert not result.success
     assert np.isnan(result.func_vals).all()
 
 
-def test_an_exhausted_space_ends_the_run_and_keeps_it():
+@pytest.mark.parametrize("error", [ValueError, StopIteration, KeyboardInterrupt])
+def test_an_exception_of_fun_ends_the_run_and_reaches_the_caller(error: type[BaseException]) -> None:
+    def raises(x: Any) -> float:
+        raise error("here")
+
+    with pytest.raises(error, match="here") as caught:
+        minimize(raises, [(0, 1)], n_calls=3, rng=0)
+    assert caught.value.__cause__ is None
+
+
+def test_an_exhausted_space_ends_the_run_and_keeps_it() -> None:
     result = minimize(lambda p: p["a"], Space({"a": Int(0, 4)}), n_calls=9, rng=0)
     assert result.nfev == 5
     assert result.x == {"a": 0}
@@ -116,8 +127,10 @@ def test_an_exhausted_space_ends_the_run_and_keeps_it():
         ({"workers": map, "batch_size": 0}, OptionError, "batch_size"),
     ],
 )
-def test_bad_arguments_are_refused_before_anything_is_evaluated(arguments, error, message):
-    def never(x):
+def test_bad_arguments_are_refused_before_anything_is_evaluated(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    def never(x: Any) -> float:
         raise AssertionError("evaluated")
 
     with pytest.raises(error, match=message):
@@ -127,7 +140,7 @@ def test_bad_arguments_are_refused_before_anything_is_evaluated(arguments, error
 # ---------------------------------------------------------------- workers
 
 
-def test_one_worker_is_the_plain_loop():
+def test_one_worker_is_the_plain_loop() -> None:
     space = Space({"x0": Float(0, 1), "x1": Float(0, 1)})
     optimizer = Optimizer(space, seed=3)
     for _ in range(9):
@@ -137,7 +150,7 @@ def test_one_worker_is_the_plain_loop():
     assert [list(x) for x in result.x_iters] == [list(e.params.values()) for e in optimizer.evaluations]
 
 
-def test_processes_give_the_same_run_whoever_is_faster():
+def test_processes_give_the_same_run_whichever_evaluation_is_faster() -> None:
     runs = [
         minimize(
             minimize_objectives.bowl, [(0, 1)] * 2, n_calls=12, rng=0, workers=2, x0=[0.5, 0.25], args=(0.05, turn)
@@ -160,7 +173,7 @@ def test_processes_give_the_same_run_whoever_is_faster():
     assert [list(x) for x in runs[0].x_iters[1:]] == [list(params.values()) for params in asked]
 
 
-def test_evaluations_run_side_by_side_in_other_processes(tmp_path):
+def test_evaluations_run_side_by_side_in_other_processes(tmp_path: Path) -> None:
     result = minimize(minimize_objectives.signing, [(0, 1)] * 2, n_calls=2, rng=0, workers=2, args=(tmp_path,))
     assert result.nfev == 2
     pids = {int(path.name) for path in tmp_path.iterdir()}
@@ -168,7 +181,7 @@ def test_evaluations_run_side_by_side_in_other_processes(tmp_path):
     assert os.getpid() not in pids
 
 
-def test_workers_take_dicts_and_failures_and_see_the_end_of_a_space():
+def test_workers_take_dicts_and_failures_and_see_the_end_of_a_space() -> None:
     result = minimize(minimize_objectives.mixed, Space({"a": Int(0, 4)}), n_calls=9, rng=0, workers=3)
     assert sorted(x["a"] for x in result.x_iters) == [0, 1, 2, 3, 4]
     assert np.isnan(result.func_vals).sum() == 1
@@ -176,7 +189,7 @@ def test_workers_take_dicts_and_failures_and_see_the_end_of_a_space():
     assert "every point" in result.message
 
 
-def test_a_callback_ends_a_run_with_evaluations_under_way():
+def test_a_callback_ends_a_run_while_evaluations_are_running() -> None:
     result = minimize(
         minimize_objectives.bowl, [(0, 1)] * 2, n_calls=20, rng=0, workers=2, callback=lambda result: result.nfev == 3
     )
@@ -202,14 +215,15 @@ def sleeping_with_another(x, folder):
 """
 
 
-def test_what_an_evaluation_has_started_ends_with_the_run(tmp_path, monkeypatch):
+def test_what_an_evaluation_has_started_ends_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "with_another.py").write_text(WITH_ANOTHER)
     monkeypatch.syspath_prepend(tmp_path)
     fun = importlib.import_module("with_another").sleeping_with_another
     folder = tmp_path / "pids"
     folder.mkdir()
-    end = {"callback": lambda result: True}
-    minimize(fun, [(0, 1)], n_calls=2, rng=0, workers=2, x0=[[0.1], [0.9]], args=(folder,), **end)
+    minimize(
+        fun, [(0, 1)], n_calls=2, rng=0, workers=2, x0=[[0.1], [0.9]], args=(folder,), callback=lambda result: True
+    )
     pids = [int(path.name) for path in folder.iterdir()]
     assert pids
     deadline = time.monotonic() + 30
@@ -223,22 +237,24 @@ def test_what_an_evaluation_has_started_ends_with_the_run(tmp_path, monkeypatch)
     [
         (minimize_objectives.raising, ValueError, "a bad value", "in raising"),  # while another evaluation sleeps
         (minimize_objectives.oddly_raising, RuntimeError, "Odd: odd 3", "in oddly_raising"),
-        (minimize_objectives.dying, BrokenProcessPool, "__main__", "terminated abruptly"),
+        (minimize_objectives.dying, WorkerDied, "a worker died.*output may say more", "exit code 3"),
         (minimize_objectives.OnlyThere(), OptionError, "cannot be loaded.*no such name here", "__setstate__"),
     ],
 )
-def test_what_goes_wrong_in_a_process_reaches_the_caller(fun, error, message, traceback):
+def test_what_goes_wrong_in_a_process_reaches_the_caller(
+    fun: Callable[..., float], error: type[Exception], message: str, traceback: str
+) -> None:
     with pytest.raises(error, match=message) as caught:
         minimize(fun, [(0, 1)] * 2, n_calls=8, rng=0, workers=2, x0=[[0.1, 0.1], [0.9, 0.9]])
     assert traceback in str(caught.value.__cause__)
     assert multiprocessing.active_children() == []
 
 
-def test_a_map_evaluates_in_batches():
-    sizes = []
+def test_a_map_evaluates_in_batches() -> None:
+    sizes: list[int] = []
 
-    def counting(fun, points):
-        sizes.append(len(points))
+    def counting(fun: Callable[[Any], Any], points: Iterable[Any]) -> Iterable[Any]:
+        sizes.append(len(list(points)))
         return map(fun, points)
 
     result = minimize(bowl, [(0, 1)] * 2, n_calls=10, rng=0, workers=counting)
@@ -253,17 +269,17 @@ def test_a_map_evaluates_in_batches():
     assert [list(x) for x in result.x_iters] == [list(e.params.values()) for e in optimizer.evaluations]
 
 
-def test_a_map_gives_one_value_per_point():
+def test_a_map_gives_one_value_per_point() -> None:
     with pytest.raises(OptionError, match="one value per point, got 1 for 4"):
-        minimize(bowl, [(0, 1)] * 2, n_calls=10, rng=0, workers=lambda fun, points: [fun(points[0])])
+        minimize(bowl, [(0, 1)] * 2, n_calls=10, rng=0, workers=lambda fun, points: [fun(next(iter(points)))])
 
 
-def test_all_cores_may_be_asked_for():
+def test_all_cores_may_be_asked_for() -> None:
     result = minimize(minimize_objectives.bowl, [(0, 1)] * 2, n_calls=1, rng=0, workers=-1)
     assert result.nfev == 1
 
 
-def alive(pid):
+def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -272,7 +288,7 @@ def alive(pid):
 
 @pytest.mark.system
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
-def test_no_process_outlives_an_interrupted_or_killed_run(sent, tmp_path):
+def test_no_process_outlives_an_interrupted_or_killed_run(sent: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "pids").mkdir()
     (tmp_path / "with_another.py").write_text(WITH_ANOTHER)
     script = tmp_path / "script.py"

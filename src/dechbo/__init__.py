@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dechbo import interactions
+    from dechbo import interactions, plot
     from dechbo._minimize import minimize
     from dechbo.errors import DechboError
     from dechbo.graph import FactorGraph
@@ -60,12 +60,13 @@ __all__ = [
     "interactions",
     "make_storage",
     "minimize",
+    "plot",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name == "interactions":  # a module: dechbo.interactions.from_csv(…)
-        return import_module("dechbo.interactions")
+    if name in ("interactions", "plot"):  # modules: dechbo.interactions.from_csv(…)
+        return import_module(f"dechbo.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'dechbo' has no attribute {name!r}")
     value = getattr(import_module(f"dechbo.{_HOMES[name]}"), name)

@@ -1,11 +1,13 @@
-"""minimize: the whole loop in one call, with SciPy's manners."""
+"""minimize: the whole loop in one call, like scipy.optimize.minimize."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from itertools import chain
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,18 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import Bounds, OptimizeResult
 
 from dechbo.checks import whole
-from dechbo.errors import OptionError, SpaceError, SpaceExhausted
-from dechbo.execution.pool import Batches, Crew, Here, Map, Objective, Processes, as_given
+from dechbo.errors import OptionError, SpaceError, SpaceExhausted, WorkerDied
+from dechbo.execution import Executor, Function, InlineExecutor, Outcome, ProcessExecutor
 from dechbo.optimizer import Optimizer
 from dechbo.space import Float, Space
 
 Array = NDArray[np.float64]
+Params = dict[str, Any]
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+Evaluated = Iterator[tuple[Params, Outcome]]  # in the order of the points
 
-BATCH_SIZE = 4
+DEFAULT_BATCH_SIZE = 4
+POLL = 10.0  # seconds
 
 
 def minimize(
@@ -54,10 +60,10 @@ def minimize(
     x0
         One point, or several, to evaluate first (dicts with a ``Space``).
     workers
-        How many evaluations run side by side, in processes (-1: one per core); or, as in SciPy, a map-like callable
-        such as ``multiprocessing.Pool(8).map``. Processes need ``fun`` at the top of a module, and in a script the call
-        under ``if __name__ == "__main__":``. With K workers a point is chosen once the values of all points but the
-        last K - 1 are known, so the run depends on seed and K alone, whichever evaluation ends first.
+        How many evaluations run at a time, in child processes (-1: one per core); or, as in SciPy, a map-like callable
+        such as ``multiprocessing.Pool(8).map``. Processes need ``fun`` at the top of a module; if that is the script
+        itself, call minimize under ``if __name__ == "__main__":``. With K workers a point is chosen once the values of
+        all points but the last K - 1 are known, so the run depends on seed and K alone, whichever evaluation is faster.
     batch_size
         How many points a map-like ``workers`` gets at a time (4).
     options
@@ -67,7 +73,7 @@ def minimize(
     -------
     scipy.optimize.OptimizeResult
         ``x``, ``fun``, ``nfev``, ``x_iters``, ``func_vals`` (NaN where failed), ``graph`` (of the last ask),
-        ``success``, ``message``, ``optimizer`` to go on with.
+        ``success``, ``message``, and the ``optimizer``, to continue with.
     """
     if isinstance(n_calls, bool) or not isinstance(n_calls, (int, np.integer)) or n_calls < 1:
         raise OptionError(f"n_calls is a whole number at least 1, got {n_calls!r}")
@@ -81,7 +87,7 @@ def minimize(
     starts = _starts(x0, space, mixed)[:n_calls]
     message = "all evaluations made"
 
-    def asked() -> Iterator[dict[str, Any]]:
+    def asked() -> Iterator[Params]:
         for _ in range(n_calls - len(starts)):
             try:
                 yield optimizer.ask()
@@ -90,13 +96,13 @@ def minimize(
                 message = "ended: every point of the space has been evaluated"
                 return
 
-    objective = Objective(fun, args, None if mixed else space.names)
-    with closing(_crew(objective, workers, batch_size, n_calls)) as crew:
-        for params, value in chain(crew.evaluate(starts), crew.evaluate(asked())):
-            optimizer.tell(params, value())
+    function = Function(fun, args, None if mixed else space.names)
+    with _evaluation(function, workers, batch_size, n_calls) as evaluate:
+        for params, outcome in chain(evaluate(starts), evaluate(asked())):
+            optimizer.tell(params, _value(outcome))
             if callback is not None:
                 try:
-                    ended = callback(_result(optimizer, "in progress", mixed)) is True
+                    ended = callback(_result(optimizer, "in progress", function)) is True
                 except StopIteration:
                     ended = True
                 if ended:
@@ -104,7 +110,7 @@ def minimize(
                     break
     for params in optimizer.pending:
         optimizer.forget(params)
-    return _result(optimizer, message, mixed)
+    return _result(optimizer, message, function)
 
 
 def _box(bounds: Sequence[tuple[float, float]] | Bounds) -> Space:
@@ -127,8 +133,8 @@ def _box(bounds: Sequence[tuple[float, float]] | Bounds) -> Space:
     return Space(parameters)
 
 
-def _starts(x0: Any, space: Space, mixed: bool) -> list[dict[str, Any]]:
-    """The user's own points as parameters, checked before anything is evaluated."""
+def _starts(x0: Any, space: Space, mixed: bool) -> list[Params]:
+    """The user's points as parameters, checked before anything is evaluated."""
     if x0 is None:
         return []
     if mixed:
@@ -146,16 +152,15 @@ def _starts(x0: Any, space: Space, mixed: bool) -> list[dict[str, Any]]:
     return starts
 
 
-def _result(optimizer: Optimizer, message: str, mixed: bool) -> OptimizeResult:
-    names = None if mixed else optimizer.space.names
+def _result(optimizer: Optimizer, message: str, function: Function) -> OptimizeResult:
     told = optimizer.evaluations
     best = optimizer.best
     return OptimizeResult(
-        x=None if best is None else as_given(best.params, names),
+        x=None if best is None else function.x(best.params),
         fun=np.nan if best is None else best.value,
         nfev=len(told),
         nit=len(told),
-        x_iters=[as_given(evaluation.params, names) for evaluation in told],
+        x_iters=[function.x(evaluation.params) for evaluation in told],
         func_vals=np.array([evaluation.number_value for evaluation in told]),
         graph=optimizer.last_graph,
         success=best is not None,
@@ -164,13 +169,65 @@ def _result(optimizer: Optimizer, message: str, mixed: bool) -> OptimizeResult:
     )
 
 
-def _crew(objective: Objective, workers: object, batch_size: int | None, n_calls: int) -> Crew:
+@contextmanager
+def _evaluation(
+    function: Function, workers: object, batch_size: int | None, n_calls: int
+) -> Iterator[Callable[[Iterable[Params]], Evaluated]]:
+    """How to evaluate points, by what ``workers`` asks for; nothing runs on after the block."""
     if callable(workers):
-        return Batches(objective, workers, BATCH_SIZE if batch_size is None else whole("batch_size", batch_size, 1))
+        size = DEFAULT_BATCH_SIZE if batch_size is None else whole("batch_size", batch_size, 1)
+        yield partial(_in_batches, function, workers, size)
+        return
     if batch_size is not None:
         raise OptionError("batch_size goes with a map-like workers; a number of workers needs none")
     if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or (workers < 1 and workers != -1):
         raise OptionError(f"workers is a whole number at least 1, -1 for all cores, or a map-like, got {workers!r}")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = min(cores if workers == -1 else int(workers), n_calls)
-    return Here(objective) if count == 1 else Processes(objective, count)
+    with InlineExecutor(function) if count == 1 else ProcessExecutor(function, count) as executor:
+        yield partial(_in_order, executor)
+
+
+def _in_batches(function: Function, user_map: Map, size: int, points: Iterable[Params]) -> Evaluated:
+    remaining = iter(points)
+    while batch := list(islice(remaining, size)):
+        values = list(user_map(function.value, batch))
+        if len(values) != len(batch):
+            raise OptionError(f"a map-like workers gives one value per point, got {len(values)} for {len(batch)}")
+        yield from zip(batch, map(Outcome, values), strict=True)
+
+
+def _in_order(executor: Executor, points: Iterable[Params]) -> Evaluated:
+    """Each point with its outcome, once ``capacity`` points are running; the next point is taken only then."""
+    running: deque[tuple[int, Params]] = deque()
+    finished: dict[int, Outcome] = {}
+
+    def first() -> tuple[Params, Outcome]:
+        number, params = running.popleft()
+        while number not in finished:
+            finished.update(executor.wait(POLL))
+            for outcome in finished.values():
+                if outcome.exception is not None:  # ends the run now, even if earlier points still run
+                    return params, outcome
+        return params, finished.pop(number)
+
+    for number, params in enumerate(points):
+        executor.submit(number, params)
+        running.append((number, params))
+        if len(running) == executor.capacity:
+            yield first()
+    while running:
+        yield first()
+
+
+def _value(outcome: Outcome) -> Any:
+    """The value, or the exception that the evaluation raised."""
+    error = outcome.exception
+    if error is None:
+        return outcome.value
+    if isinstance(error, WorkerDied):
+        text = f"a worker died ({outcome.error}): fun crashed it, or the memory ran out; its output may say more"
+        raise WorkerDied(text) from error
+    if error.__traceback__ is None:  # raised in another process
+        raise error from RuntimeError(outcome.error)
+    raise error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,9 +12,6 @@ from dechbo.bench.commands import app as bench
 from dechbo.studies.commands import register
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from dechbo.bench.problems import Problem
     from dechbo.optimizer import Optimizer
 
 app = typer.Typer(
@@ -42,87 +41,77 @@ def _options(
 
 @app.command()
 def demo(
-    evaluations: Annotated[int, typer.Option("--evaluations", "-n", min=1, help="How many evaluations to make.")] = 100,
+    evaluations: Annotated[int, typer.Option("--evaluations", "-n", min=1, help="Number of evaluations.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same run.")] = 0,
     problem: Annotated[str, typer.Option(help="michalewicz-10, hartmann-6 or shekel-4.")] = "michalewicz-10",
     regret: Annotated[
         bool, typer.Option("--regret", help="Print R_n/n beside the theorem's bound at the end.")
     ] = False,
 ) -> None:
-    """Minimise a test function of the paper, with a live display of best value, gap and factors."""
+    """Minimise a test function of the paper, with a live display of the best value, the gap and the factors."""
     from rich.console import Console
     from rich.live import Live
 
     from dechbo.bench.problems import PROBLEMS
     from dechbo.errors import OptionError
+    from dechbo.execution.outcome import Outcome
     from dechbo.optimizer import Optimizer
+    from dechbo.studies.progress import Progress, ProgressPanel
+    from dechbo.studies.run import Event
 
     if problem not in PROBLEMS:
         raise OptionError(f"--problem is one of {', '.join(PROBLEMS)}, got {problem!r}")
     chosen = PROBLEMS[problem]
     optimizer = Optimizer(chosen.space, seed=seed)
-    console = Console()
-    bests: list[float] = []
-    with Live(console=console, refresh_per_second=8) as live:
-        for _ in range(evaluations):
+    console, values, best = Console(), [], (0, math.inf)
+    panel = ProgressPanel(
+        chosen.name,
+        direction="minimize",
+        target=evaluations,
+        dim=chosen.space.dim,
+        note=f"The true minimum is {chosen.optimum:.4f}.",
+    )
+    with Live(console=console, refresh_per_second=8, get_renderable=lambda: panel.panel(console.width)):
+        for number in range(evaluations):
+            panel.update(Event("asking"))
             params = optimizer.ask()
-            optimizer.tell(params, chosen(params))
-            assert optimizer.best is not None
-            bests.append(optimizer.best.number_value)
-            live.update(_display(chosen, optimizer, bests, evaluations))
+            panel.update(Event("started", number, params, info=optimizer.info))
+            panel.interactions = _factors(optimizer)
+            began = time.perf_counter()
+            value = chosen(params)
+            optimizer.tell(params, value)
+            values.append(value)
+            best = min(best, (number, value), key=lambda found: found[1])
+            outcome = Outcome(value, seconds=time.perf_counter() - began)
+            panel.update(Event("finished", number, params, outcome), Progress(number + 1, 0, best, tuple(values)))
     console.print(
-        f"\nbest value [bold]{bests[-1]:.4f}[/] after {evaluations} evaluations; "
-        f"the true minimum is {chosen.optimum:.4f} (regret {chosen.regret(bests[-1]):.4f})"
+        f"\nbest value [bold]{best[1]:.4f}[/] after {evaluations} evaluations; "
+        f"the true minimum is {chosen.optimum:.4f} (regret {chosen.regret(best[1]):.4f})"
     )
     if regret and chosen.optimum is not None:
         console.print(str(optimizer.regret_report(chosen.optimum)))
 
 
-def _display(problem: Problem, optimizer: Optimizer, bests: list[float], evaluations: int) -> RenderableType:
-    from rich.console import Group
-    from rich.panel import Panel
-    from rich.progress import BarColumn, Progress, TextColumn
-    from rich.table import Table
-
-    from dechbo.studies.words import sparkline
+def _factors(optimizer: Optimizer) -> str:
+    """The factors of the last ask."""
+    from dechbo.studies.formatting import scope_label
 
     info, names = optimizer.info, optimizer.space.names
-    assert info is not None
-    bar = Progress(TextColumn("{task.completed:>4.0f} of {task.total:.0f} evaluations"), BarColumn(bar_width=40))
-    bar.add_task("", total=evaluations, completed=len(bests))
-    facts = Table.grid(padding=(0, 2))
-    facts.add_row("best value", f"[bold green]{bests[-1]:.4f}[/]   (true minimum {problem.optimum:.4f})")
-    facts.add_row("best so far", sparkline(bests, 60))
-    if info.graph is None:
-        facts.add_row("this point", "from the initial design")
-    else:
-        proof = f"{info.gap:.2e}   (within {info.gap:.2%} of the best on its grid)"
-        if not info.certified:
-            proof = "none: " + (
-                "this point looks elsewhere, where the model can say less"
-                if info.source == "elsewhere"
-                else "one factor holds all parameters, this point was found off the grid"
-            )
-        elif info.gap == 0:
-            proof = "0   (proven best on its grid)"
-        more = [" ".join(names[i] for i in scope) for scope in info.graph.scopes if 1 < len(scope) < len(names)]
-        more += ["all together"] if any(len(scope) == len(names) for scope in info.graph.scopes) else []
-        facts.add_row("gap", proof)
-        facts.add_row("factors", f"{len(info.graph.scopes)}: " + ", ".join(["each parameter alone", *more]))
-        facts.add_row("beta", f"{info.beta:.2f}")
-        facts.add_row("this ask", f"{1000 * info.seconds:.0f} ms")
-    return Panel(Group(bar, facts), title=f"dechbo · {problem.name}", width=100)
+    if info is None or info.graph is None:
+        return "none yet"
+    larger = [scope_label([names[i] for i in scope], len(names)) for scope in info.graph.scopes if len(scope) > 1]
+    return f"{len(info.graph.scopes)} factors: {', '.join(['each parameter alone', *larger])}"
 
 
 def main() -> None:
-    """Run the command; an error made on purpose is shown as one line, not as a traceback."""
+    """Run the command; a DechboError is shown as its message, without a traceback."""
     import sys
     from io import TextIOWrapper
 
     from dechbo.errors import DechboError
 
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows another one
+        if isinstance(stream, TextIOWrapper):  # a terminal without a character shows a replacement
             stream.reconfigure(errors="replace")
     try:
         app()

@@ -6,7 +6,6 @@ has; ``Optimizer.interactions()`` reads a run.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -15,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dechbo.data.csv import parse_value, read_csv
 from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations
-from dechbo.errors import DataError, NoObservations, OptionError, ParameterError, shortened
+from dechbo.errors import DataError, NoObservations, OptionError, ParameterError, format_list
 from dechbo.gp import AdditiveGP, Ensemble
 from dechbo.gp.centring import NODES, WEIGHTS
 from dechbo.graph import Scope
@@ -25,20 +25,21 @@ from dechbo.models.builder import ModelBuilder
 from dechbo.models.model import Model
 from dechbo.models.options import ModelOptions
 from dechbo.space import Categorical, Float, Int, Parameter, Space
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 from dechbo.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 
-THOROUGH = Effort(chains=4, steps=2000, sweep=10)
+MIN_PROBABILITY = 0.1  # an interaction below it is not reported by ``strongest``
+THOROUGH = StructureOptions(chains=4, steps=2000, moves_per_sweep=10)
 
 
 @dataclass(frozen=True)
 class Interaction:
-    """Parameters that act together.
+    """Parameters that interact.
 
-    ``probability`` is the posterior probability of this very factor; ``share`` the part of the variance of the
-    posterior mean that it explains beyond all its parts (a Sobol index).
+    ``probability`` is the posterior probability of this factor; ``share`` the part of the variance of the
+    posterior mean that it explains beyond all its subsets (a Sobol index).
     """
 
     scope: tuple[str, ...]
@@ -71,6 +72,12 @@ def interactions_of(model: Model, names: Sequence[str]) -> list[Interaction]:
     return sorted(found, key=lambda interaction: (-interaction.share, -interaction.probability, interaction.scope))
 
 
+def strongest(found: Sequence[Interaction], most: int | None = None) -> list[Interaction]:
+    """The likely interactions of two or more parameters, sorted by probability times share."""
+    likely = [i for i in found if len(i.scope) > 1 and i.probability >= MIN_PROBABILITY]
+    return sorted(likely, key=lambda i: (-i.probability * i.share, -i.probability, i.scope))[:most]
+
+
 def sobol_shares(gp: AdditiveGP, data: Observations) -> dict[Scope, float]:
     """The share of each factor in the variance of the posterior mean over the domain.
 
@@ -83,7 +90,7 @@ def sobol_shares(gp: AdditiveGP, data: Observations) -> dict[Scope, float]:
     squares: list[Array] = []
     for i, domain in enumerate(gp.domains):
         at, weights = (NODES, WEIGHTS) if domain is None else (domain, np.full(len(domain), 1 / len(domain)))
-        rows = gp.correlation.between(i, at, data.X[:, i])
+        rows = gp.correlation.matrix(i, at, data.X[:, i])
         squares.append(rows.T @ (weights[:, None] * rows))
     parts = {}
     for scope, variance in zip(gp.graph.scopes, gp.hyperparameters.variances, strict=True):
@@ -101,7 +108,7 @@ def from_table(
     *,
     max_factor_size: int = 3,
     seed: int = 0,
-    effort: Effort = THOROUGH,
+    structure: StructureOptions = THOROUGH,
 ) -> list[Interaction]:
     """The interactions in a table, the largest share of the variance first.
 
@@ -121,7 +128,7 @@ def from_table(
     if all(evaluation.failed for evaluation in evaluations):
         raise NoObservations("no row has a result that is a number: at least one is needed")
     points = [space.encode(evaluation.params) for evaluation in evaluations]
-    options = ModelOptions(effort=effort)
+    options = ModelOptions(structure=structure)
     builder = ModelBuilder(space, "learned", seed, -1.0, max_factor_size=max_factor_size, options=options)
     return interactions_of(builder.advance(None, 0, evaluations, points), space.names)
 
@@ -129,56 +136,64 @@ def from_table(
 def from_csv(
     path: str | PathLike[str], *, target: str | None = None, space: Space | None = None, **options: Any
 ) -> list[Interaction]:
-    """The same for a file with a header: ``target`` (the last column if not given) against all the others.
+    """The interactions in a CSV file with a header: ``target`` (by default the last column) against all others.
 
-    Without a ``space`` it is read off the columns: whole numbers, numbers or texts, between the least and the
-    largest value found; columns with a single value are left out. Rows whose target is empty count as failed.
+    Without a ``space``, the columns define it: whole numbers, numbers or texts, between the smallest and the largest
+    value found; columns with a single value are left out. Rows whose target is empty count as failed.
     """
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        table = list(csv.DictReader(file))
-    if not table:
+    table = read_csv(path, () if space is None else space.names)
+    if not table.rows:
         raise DataError(f"{path} has no rows under its header")
-    names = list(table[0])
-    target = names[-1] if target is None else target
-    if target not in names:
-        raise DataError(f"{path} has no column {target!r}; it has {shortened(names)}")
-    ragged = [k for k, row in enumerate(table) if None in row or None in row.values()]
-    if ragged:
-        raise DataError(f"{path}, row {ragged[0] + 1}: the number of fields differs from the header")
-    columns = {name: _column(path, name, [row[name] for row in table]) for name in names if name != target}
+    target = table.header[-1] if target is None else target
+    if target not in table.header:
+        raise DataError(f"{path} has no column {target!r}; it has {format_list(table.header)}")
+    missing = [] if space is None else [name for name in space if name not in table.header or name == target]
+    if missing:
+        raise DataError(
+            f"{path} has no columns {format_list(missing)} of the space; it has {format_list(table.header)}"
+        )
+    records: list[dict[str, str]] = []
+    rows: list[dict[str, Any]] = []
+    results = []
+    for line, cells in table.rows:
+        try:
+            records.append(table.record(cells))
+            results.append(_result(records[-1].pop(target), target))
+            if space is not None:
+                rows.append({name: parse_value(name, space[name], records[-1][name]) for name in space})
+        except (DataError, ParameterError) as error:
+            raise DataError(f"{path}:{line}: {error}") from None
     if space is None:
+        lines = [line for line, _ in table.rows]
+        columns = {name: _column(path, name, [record[name] for record in records], lines) for name in records[0]}
         found = {name: _parameter(values) for name, values in columns.items()}
         space = Space({name: parameter for name, parameter in found.items() if parameter is not None})
-    missing = [name for name in space if name not in columns]
-    if missing:
-        raise DataError(f"{path} has no columns {shortened(missing)} of the space; it has {shortened(names)}")
-    rows = [{name: columns[name][k] for name in space} for k in range(len(table))]
-    results = [_result(row[target], k, target) for k, row in enumerate(table)]
+        rows = [{name: columns[name][k] for name in space} for k in range(len(records))]
     return from_table(rows, results, space, **options)
 
 
 def _named(row: Any, space: Space) -> dict[str, Any]:
     values = list(row)
     if len(values) != space.dim:
-        raise DataError(f"a row needs {space.dim} values ({shortened(list(space.names))}), got {len(values)}")
+        raise DataError(f"a row needs {space.dim} values ({format_list(list(space.names))}), got {len(values)}")
     return dict(zip(space.names, values, strict=True))
 
 
-def _column(path: object, name: str, texts: list[str]) -> list[Any]:
+def _column(path: object, name: str, texts: list[str], lines: list[int]) -> list[Any]:
     """Whole numbers if all are, numbers if all are, otherwise the texts; numbers with gaps are an error."""
     for kind in (int, float):
         try:
             return [kind(text) for text in texts]
         except ValueError:
             continue
-    if empty := [k + 1 for k, text in enumerate(texts) if not text.strip()]:
+    if empty := [line for line, text in zip(lines, texts, strict=True) if not text.strip()]:
         try:
             given = [float(text) for text in texts if text.strip()]
         except ValueError:
             return list(texts)
         if given:
             raise DataError(
-                f"{path}: column {name!r} has numbers, but nothing in rows {shortened(empty)}: fill or drop them"
+                f"{path}: column {name!r} has numbers, but nothing in lines {format_list(empty)}: fill or drop them"
             )
     return list(texts)
 
@@ -192,8 +207,8 @@ def _parameter(values: list[Any]) -> Parameter | None:
     return Int(distinct[0], distinct[-1]) if isinstance(distinct[0], int) else Float(distinct[0], distinct[-1])
 
 
-def _result(text: str, row: int, target: str) -> float | None:
+def _result(text: str, target: str) -> float | None:
     try:
         return float(text) if text.strip() else None
     except ValueError:
-        raise DataError(f"row {row + 1}: the target {target!r} needs a number or nothing, got {text!r}") from None
+        raise DataError(f"the target {target!r} needs a number or nothing, got {text!r}") from None

@@ -107,7 +107,6 @@ def test_progress_counts_and_estimates():
             progress.started(run)
             for done in range(1, 6):
                 progress.step(run, done, 1.0 / done)
-            progress.tick()
         progress.over(runs[0], "finished", 0.2, 1.0)
         progress.over(runs[1], "out of time", 0.2, 1.0)
         assert 0 < progress.seconds_left() < 1

@@ -263,13 +263,15 @@ def test_a_worker_that_dies_costs_its_own_run_only(tmp_path: Path):
     process = bench(tmp_path, *arguments)
     wait_for_steps(tmp_path, process, more=15)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    workers = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    workers = [pid for pid in children if b"dechbo.execution.child" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(int(workers[0]), signal.SIGKILL)
     output = process.communicate()[0]
     assert process.returncode == 0, output
     statuses = [Record.read(path).status for path in sorted(tmp_path.glob("runs/*/*/*.gz"))]
     assert len(statuses) == 4
-    assert [status for status in statuses if status != "finished"] == ["crashed: its process died (killed by SIGKILL)"]
+    assert [status for status in statuses if status != "finished"] == [
+        "crashed: the process died with signal 9 (SIGKILL)"
+    ]
     assert "SIGKILL" in output
 
 

@@ -1,17 +1,26 @@
+"""Observations and their standardisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from dechbo.data.observations import Observations, Standardisation
 from dechbo.errors import DataError
+
+Array = NDArray[np.float64]
 
 EPS = np.finfo(float).eps
 signs = st.sampled_from([-1.0, 1.0])
 
 
 @st.composite
-def magnitudes(draw):
+def magnitudes(draw: st.DrawFn) -> Array:
     """Values that share one magnitude between 1e-300 and 1e300, or spread over all of them."""
     n = draw(st.integers(1, 12))
     mantissas = draw(st.lists(st.floats(0.1, 1.0), min_size=n, max_size=n))
@@ -23,7 +32,7 @@ def magnitudes(draw):
 
 @settings(max_examples=200, deadline=None)
 @given(magnitudes())
-def test_standardised_values_come_back(y) -> None:
+def test_standardised_values_come_back(y: Array) -> None:
     scaling = Standardisation.of(y)
     z = scaling.standard(y)
     assert np.isfinite(z).all()
@@ -34,7 +43,7 @@ def test_standardised_values_come_back(y) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(magnitudes())
-def test_standardised_values_have_mean_0_and_deviation_1(y) -> None:
+def test_standardised_values_have_mean_0_and_deviation_1(y: Array) -> None:
     z = Standardisation.of(y).standard(y)
     top = np.abs(y).max()
     spread = (y / top).std()
@@ -47,7 +56,7 @@ def test_standardised_values_have_mean_0_and_deviation_1(y) -> None:
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 1e300, -1e300, 1e-300, 0.1 + 0.2])
 @pytest.mark.parametrize("n", [1, 2, 7, 30])
-def test_a_constant_stays_finite_and_comes_back_exactly(level, n: int) -> None:
+def test_a_constant_stays_finite_and_comes_back_exactly(level: float, n: int) -> None:
     data = Observations(np.zeros((n, 1)), np.full(n, level))
     standard, scaling = data.standardised()
     assert np.abs(standard.y).max() <= 4 * EPS
@@ -83,15 +92,17 @@ def test_noise_is_scaled_with_the_variance() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
-def test_noise_stays_finite_where_its_square_scale_is_not(scale) -> None:
-    standard, _ = Observations([[0.0], [1.0]], [scale, 2 * scale], [1.0, 0.0]).standardised()
+def test_noise_stays_finite_where_its_square_scale_is_not(scale: float) -> None:
+    standard, _ = Observations(
+        np.array([[0.0], [1.0]]), np.array([scale, 2 * scale]), np.array([1.0, 0.0])
+    ).standardised()
     assert np.isfinite(standard.noise).all()
     assert standard.noise[1] == 0
     assert (standard.noise[0] > 1e6) == (scale < 1)
 
 
 def test_append_gives_a_new_object() -> None:
-    first = Observations([[0.1, 0.2]], [1.0])
+    first = Observations(np.array([[0.1, 0.2]]), np.ones(1))
     second = first.append([0.3, 0.4], 2.0, 0.5)
     assert len(first) == 1
     assert len(second) == 2
@@ -102,7 +113,7 @@ def test_append_gives_a_new_object() -> None:
 
 
 def test_from_nothing() -> None:
-    empty = Observations(np.empty((0, 2)), [])
+    empty = Observations(np.empty((0, 2)), np.empty(0))
     assert len(empty) == 0
     assert len(empty.append([1, 2], 3.0)) == 1
     assert empty.standardised()[1] == Standardisation(0.0, 1.0)
@@ -133,12 +144,12 @@ def test_arrays_are_copied_and_frozen() -> None:
         ([[0.1]], [1.0], [-1e-9]),
     ],
 )
-def test_bad_observations_are_refused(X, y, noise) -> None:
+def test_bad_observations_are_refused(X: Any, y: Any, noise: Any) -> None:
     with pytest.raises(DataError):
         Observations(X, y, noise)
 
 
 @pytest.mark.parametrize(("point", "value"), [([0.1], 1.0), ([0.1, 0.2, 0.3], 1.0), ([0.1, 0.2], np.nan)])
-def test_bad_appended_points_are_refused(point, value) -> None:
+def test_bad_appended_points_are_refused(point: list[float], value: float) -> None:
     with pytest.raises(DataError):
-        Observations([[0.1, 0.2]], [1.0]).append(point, value)
+        Observations(np.array([[0.1, 0.2]]), np.ones(1)).append(point, value)

@@ -7,17 +7,22 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dechbo.errors import OptionError, StudyError
-from dechbo.execution.ray import Lost, RayWorkers
+from dechbo.errors import OptionError, StudyError, WorkerDied
+from dechbo.execution import Outcome, RayExecutor
+from dechbo.studies import PythonObjective
 
 JOB = """
 import os, signal, time
 from pathlib import Path
+from typing import Any
 
 def run(x, act="none", beside=None):
     if beside is not None:
@@ -39,35 +44,36 @@ def run(x, act="none", beside=None):
 """
 
 
-@pytest.fixture
-def job(tmp_path):
-    from dechbo.studies.objective import PythonObjective
+Job = Callable[..., PythonObjective]
 
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
     (tmp_path / "ray_job.py").write_text(JOB)
 
-    def objective(**options):
+    def objective(**options: Any) -> PythonObjective:
         return PythonObjective(tmp_path, target="ray_job:run", **options)
 
     return objective
 
 
-def collected(workers, count, seconds=90.0):
+def collected(executor: RayExecutor, count: int, seconds: float = 90.0) -> dict[int, Outcome]:
     """``count`` outcomes by number, or as many as came."""
-    found = {}
+    found: dict[int, Outcome] = {}
     deadline = time.monotonic() + seconds
     while len(found) < count and time.monotonic() < deadline:
-        found.update(workers.wait(1.0))
+        found.update(executor.wait(1.0))
     return found
 
 
 @contextmanager
-def ray_cluster(nodes):
+def ray_cluster(nodes: int) -> Iterator[tuple[Any, list[Any]]]:
     """A cluster of several nodes on this machine."""
     pytest.importorskip("ray")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     try:
         added = [cluster.add_node(num_cpus=1) for _ in range(nodes)]
         yield cluster, added
@@ -76,44 +82,44 @@ def ray_cluster(nodes):
 
 
 @pytest.mark.system
-def test_a_local_cluster_evaluates_in_other_processes_and_survives_crashes(job, tmp_path):
+def test_a_local_cluster_evaluates_in_other_processes_and_survives_crashes(job: Job, tmp_path: Path) -> None:
     ray = pytest.importorskip("ray")
     beside = tmp_path / "beside"
     beside.mkdir()
-    with RayWorkers(job(), capacity=2) as workers:
-        workers.submit(0, {"x": 3.0})
-        workers.submit(1, {"x": 1, "act": "raise"})
+    with RayExecutor(job(), capacity=2) as executor:
+        executor.submit(0, {"x": 3.0})
+        executor.submit(1, {"x": 1, "act": "raise"})
         with pytest.raises(OptionError, match="busy"):
-            workers.submit(9, {"x": 1})
-        found = collected(workers, 2)
+            executor.submit(9, {"x": 1})
+        found = collected(executor, 2)
         assert (found[0].value, found[0].error, found[0].failed) == (9.0, None, False)
         assert found[1].failed
-        assert "ValueError: a bad value" in found[1].error
+        assert "ValueError: a bad value" in str(found[1].error)
 
-        workers.submit(2, {"x": 1, "act": "crash"})
-        workers.submit(3, {"x": 1, "act": "where"})
-        found = collected(workers, 2)
-        assert isinstance(found[2], Lost)
+        executor.submit(2, {"x": 1, "act": "crash"})
+        executor.submit(3, {"x": 1, "act": "where"})
+        found = collected(executor, 2)
+        assert isinstance(found[2].exception, WorkerDied)
         assert found[2].value is None
         assert found[2].failed
-        assert "lost" in found[2].error
+        assert "lost" in str(found[2].error)
         assert found[3].value != os.getpid()
         assert found[3].constraints == {"c": -1.0}
 
         for number in (4, 5):  # each waits for the other: they run side by side
-            workers.submit(number, {"x": number, "beside": str(beside)})
-        assert [outcome.value for outcome in collected(workers, 2).values()] == [2.0, 2.0]
-        assert workers.wait(0.01) == []
+            executor.submit(number, {"x": number, "beside": str(beside)})
+        assert [outcome.value for outcome in collected(executor, 2).values()] == [2.0, 2.0]
+        assert executor.wait(0.01) == []
     assert not ray.is_initialized()
 
 
 @pytest.mark.system
-def test_time_limit_retries_and_closing_with_evaluations_under_way(job, monkeypatch):
+def test_time_limit_retries_and_closing_with_running_evaluations(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     ray.init("local", num_cpus=2, log_to_driver=False, include_dashboard=False)
     try:
-        limited = RayWorkers(job(timeout=0.5))
+        limited = RayExecutor(job(timeout=0.5))
         assert limited.capacity == 2
         limited.submit(0, {"x": 1, "act": "hang"})
         outcome = collected(limited, 1)[0]
@@ -122,18 +128,23 @@ def test_time_limit_retries_and_closing_with_evaluations_under_way(job, monkeypa
         limited.close()
         assert ray.is_initialized()  # it was there before
 
-        tried = RayWorkers(job(retries=1), failure=lambda text, seconds: Lost(f"mine: {text}", seconds))
+        tried = RayExecutor(job(retries=1))
         tried.submit(1, {"x": 1, "act": "crash"})
-        assert collected(tried, 1)[1].error.startswith("mine: the evaluation was lost")
+        assert str(collected(tried, 1)[1].error).startswith("the evaluation was lost")
         tried.submit(2, {"x": 1, "act": "hang"})
         tried.submit(3, {"x": 2})
         assert collected(tried, 1)[3].value == 4.0
+        tried.cancel(2)
+        assert isinstance(collected(tried, 1)[2].exception, CancelledError)
+        tried.submit(2, {"x": 1, "act": "hang"})
         tried.close(kill=True)
         assert ray.is_initialized()
 
-        waited = RayWorkers(lambda params: Lost(str(params["x"]), 0.0), cpus=2)
+        waited = RayExecutor(lambda params: params["x"], cpus=2)
         assert waited.capacity == 1
         waited.submit(4, {"x": 5})
+        assert collected(waited, 1)[4].value == 5.0
+        waited.submit(5, {"x": 5})
         waited.close()
         assert waited.wait(0) == []
     finally:
@@ -141,40 +152,40 @@ def test_time_limit_retries_and_closing_with_evaluations_under_way(job, monkeypa
 
 
 @pytest.mark.system
-def test_a_running_cluster_gets_the_folder_and_may_lose_a_node(job, tmp_path):
+def test_a_running_cluster_gets_the_folder_and_may_lose_a_node(job: Job, tmp_path: Path) -> None:
     ray = pytest.importorskip("ray")
     with ray_cluster(2) as (cluster, nodes):
-        with RayWorkers(job(), cluster.address) as workers:
-            assert workers.capacity == 2
+        with RayExecutor(job(), cluster.address) as executor:
+            assert executor.capacity == 2
             sent = tmp_path.rename(tmp_path.with_name("moved"))  # as on a machine that has no such folder
-            workers.submit(0, {"x": 2})
-            assert collected(workers, 1)[0].value == 4.0
+            executor.submit(0, {"x": 2})
+            assert collected(executor, 1)[0].value == 4.0
             sent.rename(tmp_path)
-            workers.submit(1, {"x": 1, "act": "hang"})
-            workers.submit(2, {"x": 1, "act": "hang"})
-            assert workers.wait(2.0) == []
+            executor.submit(1, {"x": 1, "act": "hang"})
+            executor.submit(2, {"x": 1, "act": "hang"})
+            assert executor.wait(2.0) == []
             cluster.remove_node(nodes[0], allow_graceful=False)
-            (lost,) = collected(workers, 1).values()
+            (lost,) = collected(executor, 1).values()
             assert lost.failed
-            assert "lost" in lost.error
+            assert "lost" in str(lost.error)
         assert not ray.is_initialized()
         assert len(cluster.list_all_nodes()) == 2  # the head and the other one: they are not ours
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nowhere:port", "auto"])
-def test_no_cluster_there(job, address, monkeypatch):
+def test_no_cluster_there(job: Job, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(StudyError, match=f"no Ray cluster answers at '{address}'"):
-        RayWorkers(job(), address)
+        RayExecutor(job(), address)
 
 
 @pytest.mark.system
-def test_an_address_is_a_text(job):
+def test_an_address_is_a_text(job: Job) -> None:
     pytest.importorskip("ray")
     with pytest.raises(OptionError, match="address"):
-        RayWorkers(job(), 6379)
+        RayExecutor(job(), 6379)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -186,12 +197,12 @@ def test_an_address_is_a_text(job):
         ({"capacity": True}, "capacity"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, message):
+def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        RayWorkers(**{"objective": abs, **arguments})
+        RayExecutor(**{"objective": abs, **arguments})
 
 
-def test_ray_is_named_where_it_is_missing():
+def test_ray_is_named_where_it_is_missing() -> None:
     code = textwrap.dedent(
         """
         import sys
@@ -200,9 +211,9 @@ def test_ray_is_named_where_it_is_missing():
                 if name.split(".")[0] == "ray":
                     raise ModuleNotFoundError(name)
         sys.meta_path.insert(0, Absent())
-        from dechbo.execution.ray import RayWorkers
+        from dechbo.execution import RayExecutor
         try:
-            RayWorkers(abs)
+            RayExecutor(abs)
         except Exception as error:
             print(type(error).__name__, error)
         """
@@ -212,13 +223,18 @@ def test_ray_is_named_where_it_is_missing():
     assert "dechbo[ray]" in done.stdout
 
 
-def test_the_folder_of_another_machine_is_the_one_that_was_sent(job, tmp_path, monkeypatch):
+def test_the_folder_of_another_machine_is_the_one_that_was_sent(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from dechbo.execution.ray import _evaluate
-    from dechbo.studies.objective import PythonObjective
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DECHBO_TRIAL", raising=False)
+    monkeypatch.delenv("DECHBO_PARAMS", raising=False)
     job()
     monkeypatch.syspath_prepend(str(tmp_path))
     elsewhere = PythonObjective(Path("/no/such/folder"), target="ray_job:run")
-    assert _evaluate(elsewhere, {"x": 3}, 0, None).value == 9.0
-    assert _evaluate(lambda params: params["x"], {"x": 3}, 0, 60.0) == 3
+    assert _evaluate(elsewhere, {"x": 3}, 0).value == 9.0
+    limited = PythonObjective(tmp_path, target="ray_job:run", timeout=60.0)
+    assert _evaluate(limited, {"x": 3}, 0).value == 9.0
+    assert _evaluate(lambda params: params["x"], {"x": 3}, 0).value == 3

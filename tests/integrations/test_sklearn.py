@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,32 +28,32 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dechbo import Categorical, FactorGraph, Float, Int, Space
 from dechbo.errors import OptionError, SpaceError
-from dechbo.integrations.sklearn import DecHBOSearchCV, _filling
+from dechbo.integrations.sklearn import DecHBOSearchCV, _default_batch_size
 
 X, y = load_iris(return_X_y=True)
 SVM = {"C": Float(1e-2, 1e3, log=True), "gamma": Float(1e-4, 10, log=True)}
 
 
-class Shaped(ClassifierMixin, BaseEstimator):
+class Shaped(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Fits nothing; its score is a function of its parameters."""
 
-    def __init__(self, a=0.5, b=0.5, kind=None, fails_above=2.0):
+    def __init__(self, a: float = 0.5, b: float = 0.5, kind: Any = None, fails_above: float = 2.0) -> None:
         self.a, self.b, self.kind, self.fails_above = a, b, kind, fails_above
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Shaped:
         if self.a > self.fails_above:
             raise RuntimeError("no fit there")
         self.classes_ = np.unique(y)
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         return np.full(len(X), self.classes_[0])
 
-    def score(self, X, y):
+    def score(self, X: Any, y: Any) -> float:
         return 1 - (self.a - 0.3) ** 2 - (self.a - self.b) ** 2
 
 
-def shaped(space=None, **options):
+def shaped(space: Any = None, **options: Any) -> DecHBOSearchCV:
     space = {"a": (0.0, 1.0), "b": (0.0, 1.0)} if space is None else space
     return DecHBOSearchCV(Shaped(), space, **{"n_iter": 15, "cv": 2, "random_state": 0, **options})
 
@@ -60,7 +61,7 @@ def shaped(space=None, **options):
 # ------------------------------------------------ scikit-learn's own checks
 
 
-def instances():
+def instances() -> Iterator[tuple[Any, dict[str, Any]]]:
     """What scikit-learn checks its own searches with; one of them over an interval, where the model chooses too."""
     pca, values, interval = ("pca", PCA()), [0.1, 1.0], (0.1, 1.0)
     yield Ridge(), {"alpha": interval}
@@ -79,7 +80,7 @@ EXPECTED = {  # the same as for GridSearchCV and RandomizedSearchCV
 }
 
 
-def those_that_run_here(checks: Any) -> Any:
+def those_that_run_here(checks: Any) -> pytest.MarkDecorator:
     """scikit-learn's checks but for those of array libraries that are not installed, which would only be skipped."""
     names, cases = checks.args
     kept = [case for case in cases if "array_api" not in repr(case)]
@@ -87,13 +88,13 @@ def those_that_run_here(checks: Any) -> Any:
 
 
 @those_that_run_here(parametrize_with_checks(SEARCHES, expected_failed_checks=lambda _: EXPECTED))
-def test_it_passes_the_checks_of_searches(estimator, check):
+def test_it_passes_the_checks_of_searches(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as scikit-learn's own test does
         check(estimator)
 
 
-def test_it_is_a_search_that_others_recognise():
+def test_it_is_a_search_that_others_recognise() -> None:
     search = shaped()
     assert isinstance(search, RandomizedSearchCV.__mro__[1])
     assert clone(search).get_params().keys() == search.get_params().keys()
@@ -104,7 +105,7 @@ def test_it_is_a_search_that_others_recognise():
 # ------------------------------------------------------------ the search
 
 
-def test_it_tunes_a_real_model_and_knows_what_acts_together():
+def test_it_tunes_a_real_model_and_knows_what_acts_together() -> None:
     search = DecHBOSearchCV(SVC(), SVM, n_iter=18, cv=3, random_state=0).fit(X, y)
     assert search.best_score_ == search.cv_results_["mean_test_score"].max() >= 0.97
     assert search.best_params_ == search.cv_results_["params"][search.best_index_]
@@ -116,13 +117,13 @@ def test_it_tunes_a_real_model_and_knows_what_acts_together():
     assert isinstance(search.interactions_, list)
 
 
-def test_the_model_chooses_well_after_the_initial_design():
+def test_the_model_chooses_well_after_the_initial_design() -> None:
     scores = shaped(n_iter=15, noise=0).fit(X, y).cv_results_["mean_test_score"]
     assert scores[6:].max() > scores[:6].max() > 0.9
     assert scores[6:].mean() > scores[:6].mean()
 
 
-def test_same_random_state_same_candidates_also_from_a_pickle():
+def test_same_random_state_same_candidates_also_from_a_pickle() -> None:
     first = shaped().fit(X, y)
     again = pickle.loads(pickle.dumps(shaped())).fit(X, y)
     assert first.cv_results_["params"] == again.cv_results_["params"]
@@ -131,7 +132,7 @@ def test_same_random_state_same_candidates_also_from_a_pickle():
     assert restored.optimizer_.ask() == first.optimizer_.ask()
 
 
-def test_jobs_change_nothing_at_the_same_batch_size():
+def test_jobs_change_nothing_at_the_same_batch_size() -> None:
     one = shaped(n_iter=13, batch_size=3).fit(X, y)
     with parallel_config("threading", n_jobs=2):
         two = shaped(n_iter=13, batch_size=3).fit(X, y)
@@ -142,11 +143,11 @@ def test_jobs_change_nothing_at_the_same_batch_size():
 @pytest.mark.parametrize(
     ("jobs", "splits", "size"), [(1, 5, 1), (2, 5, 1), (4, 5, 2), (8, 5, 3), (8, 2, 4), (5, 10, 1)]
 )
-def test_a_batch_fills_the_jobs(jobs, splits, size):
-    assert _filling(jobs, splits) == size
+def test_a_batch_fills_the_jobs(jobs: int, splits: int, size: int) -> None:
+    assert _default_batch_size(jobs, splits) == size
 
 
-def test_batches_for_several_jobs_once_the_splits_are_known(capsys):
+def test_batches_for_several_jobs_once_the_splits_are_known(capsys: pytest.CaptureFixture[str]) -> None:
     with parallel_config("threading"):
         shaped(n_iter=6, n_jobs=2, cv=[(np.arange(100), np.arange(100, 150))], verbose=1).fit(X, y)
     sizes = [line.split()[6] for line in capsys.readouterr().out.splitlines() if line.startswith("Fitting")]
@@ -155,7 +156,7 @@ def test_batches_for_several_jobs_once_the_splits_are_known(capsys):
 
 @pytest.mark.parametrize("batch_size", [1, 3])
 @pytest.mark.parametrize("error_score", [np.nan, -1.0])
-def test_candidates_that_cannot_be_fitted_are_ordinary(batch_size, error_score):
+def test_candidates_that_cannot_be_fitted_are_ordinary(batch_size: int | None, error_score: float) -> None:
     search = shaped(n_iter=14, batch_size=batch_size, error_score=error_score, return_train_score=True)
     search.estimator.fails_above = 0.6
     with warnings.catch_warnings(record=True) as caught:
@@ -176,7 +177,7 @@ def test_candidates_that_cannot_be_fitted_are_ordinary(batch_size, error_score):
     assert kinds.count(UserWarning) == bool(np.isnan(error_score))
 
 
-def test_several_metrics_and_the_last_candidate_lost():
+def test_several_metrics_and_the_last_candidate_lost() -> None:
     search = shaped(n_iter=4, scoring={"one": "accuracy", "two": "accuracy"}, refit="two")
     fourth = shaped(n_iter=4).fit(X, y).cv_results_["params"][3]["a"]
     search.estimator.fails_above = np.nextafter(fourth, 0)
@@ -187,7 +188,7 @@ def test_several_metrics_and_the_last_candidate_lost():
     assert search.cv_results_["rank_test_two"][3] == 4 or np.isnan(search.cv_results_["mean_test_two"]).sum() > 1
 
 
-def test_nothing_can_be_fitted_at_all():
+def test_nothing_can_be_fitted_at_all() -> None:
     search = shaped(n_iter=3)
     search.estimator.fails_above = -1
     with pytest.warns(FitFailedWarning), pytest.raises(ValueError, match="All the 2 fits failed"):
@@ -197,7 +198,7 @@ def test_nothing_can_be_fitted_at_all():
         search.set_params(error_score="raise").fit(X, y)
 
 
-def test_no_score_at_all_leaves_no_interactions():
+def test_no_score_at_all_leaves_no_interactions() -> None:
     search = shaped(n_iter=3, scoring=lambda estimator, X, y: np.nan)
     with pytest.warns(UserWarning, match="3 of 3 candidates have no finite score"):
         search.fit(X, y)
@@ -206,10 +207,10 @@ def test_no_score_at_all_leaves_no_interactions():
 
 
 @pytest.mark.parametrize("cv", [ShuffleSplit(2), KFold(2, shuffle=True), KFold(2).split(X)])
-def test_all_candidates_see_the_same_splits(cv):
+def test_all_candidates_see_the_same_splits(cv: Any) -> None:
     seen = []
 
-    def scoring(estimator, X, y):
+    def scoring(estimator: Any, X: Any, y: Any) -> Any:
         seen.append(X.sum())
         return estimator.score(X, y)
 
@@ -222,13 +223,13 @@ def test_all_candidates_see_the_same_splits(cv):
 # ---------------------------------------------------------------- spaces
 
 
-def test_choices_of_any_type_reach_the_estimator_unchanged():
+def test_choices_of_any_type_reach_the_estimator_unchanged() -> None:
     scalers = [None, StandardScaler(), MinMaxScaler(), MinMaxScaler()]
     kinds = [None, True, 1, 1.0, "1", np.float64(2.5), float("nan"), (1, 2), len]
     seen = []
 
     class Seeing(Shaped):
-        def fit(self, X, y):
+        def fit(self, X: Any, y: Any) -> Any:
             seen.append(self.kind)
             return super().fit(X, y)
 
@@ -243,7 +244,7 @@ def test_choices_of_any_type_reach_the_estimator_unchanged():
     assert labels == (None, "StandardScaler()", "MinMaxScaler()", "MinMaxScaler() #3")
 
 
-def test_the_best_of_several_estimators_is_fitted_anew():
+def test_the_best_of_several_estimators_is_fitted_again() -> None:
     pipeline = Pipeline([("model", DummyClassifier())])
     models = [DummyClassifier(), SVC()]
     with pytest.warns(UserWarning, match="only 2 points, fewer than n_iter=50"):
@@ -253,7 +254,7 @@ def test_the_best_of_several_estimators_is_fitted_anew():
     assert not hasattr(models[1], "classes_")
 
 
-def test_tuples_are_ranges_and_a_space_is_a_space():
+def test_tuples_are_ranges_and_a_space_is_a_space() -> None:
     search = shaped({"a": (0.0, 1), "b": (np.int64(0), 5), "kind": Categorical(["x"])}, n_iter=3).fit(X, y)
     expected = Space({"a": Float(0, 1), "b": Int(0, 5), "kind": Categorical(["x"])})
     assert search.optimizer_.space == expected
@@ -262,7 +263,7 @@ def test_tuples_are_ranges_and_a_space_is_a_space():
 
 
 @pytest.mark.parametrize("graph", [[("a", "b")], FactorGraph(2, ((0, 1),)), "random"])
-def test_a_graph_may_be_given(graph):
+def test_a_graph_may_be_given(graph: Any) -> None:
     search = shaped(graph=graph, n_iter=12).fit(X, y)
     assert (0, 1) in search.optimizer_.last_graph.scopes
     with pytest.raises(OptionError, match="learned"):
@@ -276,15 +277,15 @@ METRICS = {"accuracy": "accuracy", "worse": make_scorer(accuracy_score, greater_
 
 
 @pytest.mark.parametrize("name", ["accuracy", "worse"])
-def test_with_several_metrics_refit_names_the_one_to_search_by(name):
+def test_with_several_metrics_refit_names_the_one_to_search_by(name: str) -> None:
     search = DecHBOSearchCV(SVC(), SVM, n_iter=5, cv=2, random_state=0, scoring=METRICS, refit=name).fit(X, y)
     told = [evaluation.value for evaluation in search.optimizer_.evaluations]
     assert told == list(search.cv_results_[f"mean_test_{name}"])
     assert search.best_score_ == max(told)
 
 
-def test_a_callable_scorer_with_several_metrics():
-    def scoring(estimator, X, y):
+def test_a_callable_scorer_with_several_metrics() -> None:
+    def scoring(estimator: Any, X: Any, y: Any) -> Any:
         return {"good": estimator.score(X, y), "bad": -1.0}
 
     search = shaped(n_iter=3, scoring=scoring, refit="good").fit(X, y)
@@ -293,7 +294,7 @@ def test_a_callable_scorer_with_several_metrics():
         shaped(n_iter=3, scoring=scoring, refit=False).fit(X, y)
 
 
-def test_refit_may_choose_by_itself_among_the_results():
+def test_refit_may_choose_by_itself_among_the_results() -> None:
     search = shaped(n_iter=4, refit=lambda results: 2).fit(X, y)
     assert search.best_params_ == search.cv_results_["params"][2]
 
@@ -322,20 +323,22 @@ def test_refit_may_choose_by_itself_among_the_results():
         ({"space": {"typo": (0.0, 1.0)}}, ValueError, "Invalid parameter 'typo'"),
     ],
 )
-def test_bad_arguments_are_refused_in_fit_before_anything_is_fitted(options, error, message, monkeypatch):
+def test_bad_arguments_are_refused_in_fit_before_anything_is_fitted(
+    options: dict[str, Any], error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Shaped, "fit", lambda *_: pytest.fail("fitted"))
     search = shaped(**options)  # the constructor only stores
     with pytest.raises(error, match=message):
         search.fit(X, y)
 
 
-def test_what_it_adds_exists_only_after_fit():
+def test_what_it_adds_exists_only_after_fit() -> None:
     search = shaped()
     assert not hasattr(search, "optimizer_")
     assert not hasattr(search, "interactions_")
 
 
-def test_regression_targets_and_trains_scores():
+def test_regression_targets_and_trains_scores() -> None:
     inputs, targets = make_regression(60, 4, random_state=0)
     search = DecHBOSearchCV(Ridge(), {"alpha": Float(1e-3, 1e3, log=True)}, n_iter=6, random_state=0)
     search.set_params(return_train_score=True, scoring="neg_mean_squared_error").fit(inputs, targets)
@@ -344,7 +347,7 @@ def test_regression_targets_and_trains_scores():
 
 
 @pytest.mark.system
-def test_it_needs_no_pandas():
+def test_it_needs_no_pandas() -> None:
     code = (
         "import sys\n"
         "class Absent:\n"

@@ -2,59 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
 
-from dechbo import FactorGraph, Float, Optimizer, Space
+from dechbo import Categorical, FactorGraph, Float, Optimizer, Space
 from dechbo.data.evaluation import Evaluation
+from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Ensemble
-from dechbo.models.builder import ModelBuilder, maximal_scopes
+from dechbo.models.builder import ModelBuilder, clipped_constraint, maximal_scopes
+from dechbo.models.model import Model
 from dechbo.models.options import ModelOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 from dechbo.theory import TheoryOptions
+from optimizer_cases import box, info_of
 
-QUICK = Effort(chains=1, steps=60, rounds=2)
+Array = NDArray[np.float64]
+
+QUICK = StructureOptions(chains=1, steps=60, greedy_rounds=2)
 
 
-def box(dim: int) -> Space:
-    return Space({f"x{i}": Float(0, 1) for i in range(dim)})
-
-
-def table(dim: int, n: int, function, seed: int = 0):
+def table(dim: int, n: int, function: Callable[[Array], float], seed: int = 0) -> tuple[list[Evaluation], list[Array]]:
     X = np.random.default_rng(seed).random((n, dim))
     told = [Evaluation.of({f"x{i}": x for i, x in enumerate(row)}, float(function(row)), None, None) for row in X]
     return told, list(X)
 
 
 def builder(dim: int, graph: FactorGraph | str, *, max_factor_size: int = 3, **options: Any) -> ModelBuilder:
-    return ModelBuilder(box(dim), graph, 0, 1.0, None, max_factor_size, ModelOptions(effort=QUICK, **options))
+    return ModelBuilder(box(dim), graph, 0, 1.0, None, max_factor_size, ModelOptions(structure=QUICK, **options))
 
 
-def bowl(x: np.ndarray) -> float:
+def searched_graph(optimizer: Optimizer) -> FactorGraph:
+    graph = info_of(optimizer).graph
+    assert graph is not None
+    return graph
+
+
+def only_gp(model: Model) -> AdditiveGP:
+    assert isinstance(model.gp, AdditiveGP)
+    return model.gp
+
+
+def bowl(x: Array) -> float:
     return float(((x - 0.3) ** 2).sum())
 
 
 def test_a_given_graph_is_closed_where_kernels_are_centred() -> None:
     graph = FactorGraph(4, ((2, 0, 1), (3,)))
     told, points = table(4, 12, bowl)
-    centred = builder(4, graph).advance(None, 10, told, points).gp
+    centred = only_gp(builder(4, graph).advance(None, 10, told, points))
     assert centred.graph.scopes == ((0,), (1,), (2,), (3,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
     assert centred.domains is not None
-    plain = builder(4, graph, centred=False).advance(None, 10, told, points).gp
+    plain = only_gp(builder(4, graph, centred=False).advance(None, 10, told, points))
     assert plain.graph == graph
     assert plain.domains is None
     wide = FactorGraph(6, ((0, 1, 2, 3, 4), (5,)))  # too many parts
     told, points = table(6, 12, bowl)
-    kept = builder(6, wide).advance(None, 10, told, points).gp
-    assert kept.graph == wide
-    assert kept.domains is None
+    unclosed = only_gp(builder(6, wide).advance(None, 10, told, points))
+    assert unclosed.graph == wide
+    assert unclosed.domains is None
 
 
-def test_every_ask_has_its_own_forest_and_takes_over_what_the_last_one_learned() -> None:
+def test_every_ask_has_its_own_forest_and_takes_over_the_hyperparameters() -> None:
     told, points = table(6, 62, bowl)
     made = builder(6, "random")
     cold = made.advance(None, 60, told[:58], points)
@@ -62,7 +76,7 @@ def test_every_ask_has_its_own_forest_and_takes_over_what_the_last_one_learned()
     assert not warm.refitted
     assert warm.gp.graph != cold.gp.graph
     assert warm.gp.graph == made.graph_at(61)
-    old, new = cold.gp.hyperparameters, warm.gp.hyperparameters
+    old, new = only_gp(cold).hyperparameters, only_gp(warm).hyperparameters
     assert_array_equal(new.lengthscales, old.lengthscales)
     assert_array_equal(new.variances[:6], old.variances[:6])
     assert_allclose(new.variances[6:], old.variances[6:].mean())
@@ -75,10 +89,10 @@ def test_every_ask_has_its_own_forest_and_takes_over_what_the_last_one_learned()
 def test_one_factor_over_all_variables_where_the_evidence_asks_for_it(seed: int) -> None:
     """A narrow hill in five dimensions is far from a sum; waves side by side are one."""
 
-    def hill(x: np.ndarray) -> float:
+    def hill(x: Array) -> float:
         return float(np.exp(-8 * ((x - 0.5) ** 2).sum()))
 
-    def waves(x: np.ndarray) -> float:
+    def waves(x: Array) -> float:
         return float(np.sin(5 * x).sum())
 
     weights = {}
@@ -94,16 +108,16 @@ def test_one_factor_over_all_variables_where_the_evidence_asks_for_it(seed: int)
     assert weights["waves"] < 0.1
 
 
-def test_no_factor_over_all_variables_unless_wished() -> None:
+def test_no_factor_over_all_variables_where_it_is_switched_off() -> None:
     told, points = table(5, 60, lambda x: float(np.exp(-8 * ((x - 0.5) ** 2).sum())))
     model = builder(5, "learned", max_factor_size=2, full_factor=False).advance(None, 60, told, points)
     assert model.full_weight == 0
     assert model.gp.graph.max_factor_size <= 2
 
 
-def test_where_everything_is_coupled_interactions_say_so() -> None:
+def test_one_factor_over_all_variables_is_listed_among_the_interactions() -> None:
     space = box(5)
-    optimizer = Optimizer(space, seed=0, max_factor_size=2, model=ModelOptions(effort=QUICK))
+    optimizer = Optimizer(space, seed=0, max_factor_size=2, model=ModelOptions(structure=QUICK))
     for x in np.random.default_rng(0).random((150, 5)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), -float(np.exp(-8 * ((x - 0.5) ** 2).sum())))
     first = optimizer.interactions()[0]
@@ -116,7 +130,7 @@ def test_where_everything_is_coupled_interactions_say_so() -> None:
     sizes = []
     for _ in range(8):
         optimizer.ask()
-        sizes.append(optimizer.info.graph.max_factor_size)
+        sizes.append(searched_graph(optimizer).max_factor_size)
     assert 5 in sizes
 
 
@@ -124,45 +138,79 @@ def test_each_ask_searches_one_of_the_two_models() -> None:
     told, points = table(5, 150, lambda x: float(np.exp(-8 * ((x - 0.5) ** 2).sum())))
     made = builder(5, "learned", max_factor_size=2)
     model = made.advance(None, 150, told, points)
-    sizes = [made.asking(model, index).graph.max_factor_size for index in range(200)]
+    sizes = [made.searched_by(model, index).graph.max_factor_size for index in range(200)]
     assert set(sizes) == {5, *(size for size in sizes if size <= 2)}
-    assert 0.6 < np.mean(np.array(sizes) == 5) < 0.9  # three of four at most, but for luck
-    assert sizes == [made.asking(model, index).graph.max_factor_size for index in range(200)]
+    assert 0.6 < np.mean(np.array(sizes) == 5) < 0.9  # three of four on average
+    assert sizes == [made.searched_by(model, index).graph.max_factor_size for index in range(200)]
 
 
-def test_the_theorems_betas_know_no_factor_over_all_variables() -> None:
+def test_the_theorys_betas_switch_the_factor_over_all_variables_off() -> None:
     space = box(9)
     optimizer = Optimizer(
-        space, seed=0, theory=TheoryOptions(beta="theory-factor"), max_factor_size=2, model=ModelOptions(effort=QUICK)
+        space,
+        seed=0,
+        theory=TheoryOptions(beta="theory-factor"),
+        max_factor_size=2,
+        model=ModelOptions(structure=QUICK),
     )
     for x in np.random.default_rng(0).random((40, 9)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), -float(np.exp(-8 * ((x - 0.5) ** 2).sum())))
     optimizer.ask()
-    assert optimizer.info.certified
-    assert optimizer.info.graph.max_factor_size <= 2
+    assert info_of(optimizer).certified
+    assert searched_graph(optimizer).max_factor_size <= 2
 
 
 def test_learned_factors_of_more_than_four_variables_are_centred_too() -> None:
     space = box(6)
-    optimizer = Optimizer(space, seed=0, max_factor_size=5, model=ModelOptions(full_factor=False, effort=QUICK))
+    optimizer = Optimizer(space, seed=0, max_factor_size=5, model=ModelOptions(full_factor=False, structure=QUICK))
     for x in np.random.default_rng(0).random((30, 6)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), float(np.prod(x[:5] - 0.5)))
     assert isinstance(optimizer.interactions(), list)
-    assert all(member.domains is not None for member in optimizer._models.preview[1].gp.members)
+    model, _ = optimizer._models.preview_model(optimizer._history)
+    assert isinstance(model.gp, Ensemble)
+    assert all(member.domains is not None for member in model.gp.members)
 
 
-def test_plain_kernels_cover_their_parts() -> None:
+def test_plain_kernels_need_only_maximal_scopes() -> None:
     graph = FactorGraph(4, ((0,), (1,), (2,), (3,), (0, 1), (0, 1, 2)))
     assert set(maximal_scopes(graph).scopes) == {(3,), (0, 1, 2)}
     told, points = table(4, 30, lambda x: float(4 * (x[0] - 0.5) * (x[1] - 0.5) + x[2]))
     model = builder(4, "learned", centred=False, full_factor=False).advance(None, 30, told, points)
+    assert isinstance(model.gp, Ensemble)
     assert all(isinstance(member, AdditiveGP) and member.domains is None for member in model.gp.members)
 
 
 def test_shares_need_centred_kernels() -> None:
     space = box(3)
-    optimizer = Optimizer(space, seed=0, model=ModelOptions(centred=False, effort=QUICK, full_factor=False))
+    optimizer = Optimizer(space, seed=0, model=ModelOptions(centred=False, structure=QUICK, full_factor=False))
     for x in np.random.default_rng(0).random((12, 3)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), bowl(x))
     with pytest.raises(OptionError, match="centred"):
         optimizer.interactions()
+
+
+def test_constraint_values_far_from_zero_are_clipped() -> None:
+    c = np.array([-0.1, 0.2, 0.3, -0.2, 1e300])
+    assert clipped_constraint(c).tolist() == [-0.1, 0.2, 0.3, -0.2, pytest.approx(2.0)]
+    assert clipped_constraint(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
+    assert clipped_constraint(np.array([1e308, -1e308])).tolist() == [1e308, -1e308]
+
+
+def test_the_noise_that_the_user_gave_keeps_its_units_in_the_model_of_a_restart() -> None:
+    whole = FactorGraph(2, ((0, 1),))
+    told, points = table(2, 12, lambda x: float(30 * x[0] ** 2 + x[1]))
+    made = ModelBuilder(box(2), whole, 0, 1.0, noise=0.04)
+    model = made.advance(None, 10, told, points)
+    cut, scaling = Observations(model.data.X, np.minimum(model.data.y, 0.0)).standardised()
+    again = made.restarted(model, cut, scaling)
+    assert again.hyperparameters.noise == pytest.approx(0.04 / (model.scaling.scale * scaling.scale) ** 2)
+    assert again.graph == model.gp.graph
+
+
+def test_the_model_of_a_restart_is_smooth_in_numbers() -> None:
+    space = Space({"a": Float(0, 1), "c": Categorical(["p", "q", "r"])})
+    told = [Evaluation.of({"a": k / 11, "c": "pqr"[k % 3]}, float(k * k)) for k in range(12)]
+    made = ModelBuilder(space, "learned", 0, -1.0, options=ModelOptions(structure=QUICK))
+    model = made.advance(None, 10, told, [space.encode(evaluation.params) for evaluation in told])
+    again = made.restarted(model, *model.data.standardised())
+    assert again.kernels == ("se", "categorical")

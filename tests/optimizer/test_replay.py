@@ -1,8 +1,9 @@
-"""A history kept elsewhere: the next ask depends on seed, evaluations and pending points alone."""
+"""A history stored outside: the next ask depends on the seed, the evaluations and the pending points alone."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,16 @@ import pytest
 
 from dechbo import Categorical, Float, Int, Optimizer, Space
 from dechbo.data.evaluation import Evaluation
-from dechbo.data.history import History
 from dechbo.errors import ParameterError
-from dechbo.structure.learner import Effort
+from dechbo.models.options import ModelOptions
+from dechbo.structure import StructureOptions
 
 SPACE = Space({"x": Float(0, 1), "y": Float(1e-3, 1, log=True), "n": Int(1, 6), "c": Categorical(["a", "b"])})
-QUICK = {"effort": Effort(steps=20), "n_initial": 5}
+QUICK: dict[str, Any] = {"model": ModelOptions(structure=StructureOptions(steps=20)), "n_initial": 5}
 
 
 def value(params: dict[str, Any]) -> float:
-    return (params["x"] - 0.3) ** 2 + math.log(params["y"]) ** 2 / 20 + 0.1 * params["n"] * (params["c"] == "a")
+    return float((params["x"] - 0.3) ** 2 + math.log(params["y"]) ** 2 / 20 + 0.1 * params["n"] * (params["c"] == "a"))
 
 
 def fresh(told: list[Evaluation], pending: list[dict[str, Any]], **fixed: Any) -> dict[str, Any]:
@@ -29,12 +30,12 @@ def fresh(told: list[Evaluation], pending: list[dict[str, Any]], **fixed: Any) -
 
 
 def test_one_worker_asks_what_the_plain_loop_asks() -> None:
-    plain, kept = Optimizer(SPACE, seed=3, **QUICK), Optimizer(SPACE, seed=3, **QUICK)
+    plain, replayed = Optimizer(SPACE, seed=3, **QUICK), Optimizer(SPACE, seed=3, **QUICK)
     told: list[Evaluation] = []
     for _ in range(24):
         params = plain.ask()
-        kept.replay(told)
-        assert kept.ask() == params
+        replayed.replay(told)
+        assert replayed.ask() == params
         outcome = None if len(told) in (2, 15) else value(params)
         plain.tell(params, outcome)
         told.append(Evaluation.of(params, outcome))
@@ -43,14 +44,14 @@ def test_one_worker_asks_what_the_plain_loop_asks() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_many_workers_ask_the_same_as_a_fresh_process(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kept = Optimizer(SPACE, seed=3, **QUICK)
+    replayed = Optimizer(SPACE, seed=3, **QUICK)
     finished: dict[int, Evaluation] = {}
     running: dict[int, dict[str, Any]] = {}
     for number in range(22):
         told, pending = [finished[k] for k in sorted(finished)], [running[k] for k in sorted(running)]
         fixed = {"c": "b"} if rng.random() < 0.2 else {}
-        kept.replay(told, pending)
-        running[number] = kept.ask(fixed=fixed)
+        replayed.replay(told, pending)
+        running[number] = replayed.ask(fixed=fixed)
         if number % 3 == 0 or fixed:
             assert running[number] == fresh(told, pending, **fixed)
         while running and (len(running) > 3 or rng.random() < 0.4):
@@ -58,8 +59,8 @@ def test_many_workers_ask_the_same_as_a_fresh_process(seed: int) -> None:
             params = running.pop(done)
             finished[done] = Evaluation.of(params, None if rng.random() < 0.1 else value(params))
     told, pending = [finished[k] for k in sorted(finished)], [running[k] for k in sorted(running)]
-    kept.replay(told, pending)
-    assert kept.ask() == fresh(told, pending)
+    replayed.replay(told, pending)
+    assert replayed.ask() == fresh(told, pending)
 
 
 def test_pending_points_are_not_suggested_again() -> None:
@@ -69,7 +70,7 @@ def test_pending_points_are_not_suggested_again() -> None:
     assert optimizer.ask() == {"n": 4}
 
 
-def test_a_replayed_history_is_saved_whole(tmp_path: Any) -> None:
+def test_a_replayed_history_is_saved_whole(tmp_path: Path) -> None:
     optimizer = Optimizer(SPACE, seed=3, **QUICK)
     point = {"x": 0.5, "y": 0.1, "n": 2, "c": "a"}
     optimizer.replay([Evaluation.of(optimizer.ask(), 1.0) for _ in range(6)], [point])
@@ -85,7 +86,7 @@ def test_a_point_outside_the_space_is_refused_and_nothing_is_lost() -> None:
     assert len(optimizer.evaluations) == 1
 
 
-def test_a_point_that_others_evaluate_is_pending_until_it_is_told_or_forgotten() -> None:
+def test_a_point_of_another_process_is_pending_until_it_is_told_or_forgotten() -> None:
     one, two = {"x": 0.5, "y": 0.1, "n": 2, "c": "a"}, {"x": 0.25, "y": 0.2, "n": 3, "c": "b"}
     optimizer = Optimizer(SPACE, seed=3, **QUICK)
     optimizer.replay([], [one, two])
@@ -96,18 +97,3 @@ def test_a_point_that_others_evaluate_is_pending_until_it_is_told_or_forgotten()
     assert optimizer.pending == []
     with pytest.raises(ParameterError, match="not pending"):
         optimizer.forget(two)
-
-
-def test_there_is_a_point_for_every_evaluation_at_any_moment() -> None:
-    """Who reads in another thread may come in the middle of a tell."""
-    history = History(SPACE)
-    points = history.points
-
-    class Watched(list):  # type: ignore[type-arg]
-        def append(self, evaluation: Evaluation) -> None:
-            super().append(evaluation)
-            assert len(points) >= len(self)
-
-    history.evaluations = Watched()
-    history.tell(Evaluation.of({"x": 0.5, "y": 0.1, "n": 2, "c": "a"}, None))
-    assert len(history.failures) == 1

@@ -1,27 +1,33 @@
-"""Constraints that are learned: the search ends at the feasible optimum, and nothing odd about them breaks it."""
+"""StructurePosterior constraints: the search ends at the feasible optimum, and odd constraints do not break it."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad, minimize
-from scipy.stats import norm
+from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
-from dechbo.acquisition import JointAcquisition
+from dechbo.acquisition.feasibility import LearnedConstraint
 from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations
-from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
-from dechbo.models.model import tempered
-from dechbo.search.constrained import ConstrainedSearch, LearnedConstraint, LogFeasibility
+from dechbo.gp import AdditiveGP, Hyperparameters
+from dechbo.models.options import ModelOptions
+from dechbo.search.constrained import ConstrainedSearch, _on_grid
 from dechbo.search.grid_search import Search
 from dechbo.search.grids import Granularity
-from dechbo.structure.learner import Effort
+from dechbo.search.options import SearchOptions
+from dechbo.structure import StructureOptions
 
-QUICK: dict[str, Any] = {"effort": Effort(steps=10), "granularity": Granularity(work=1e7), "graph_samples": 1}
+Array = NDArray[np.float64]
+
+MODEL = ModelOptions(structure=StructureOptions(steps=10), graph_samples=1)
+QUICK: dict[str, Any] = {"model": MODEL, "search": SearchOptions(granularity=Granularity(work=1e7))}
 SQUARE = Space({"x": Float(0, 1), "y": Float(0, 1)})
 MIXED = Space({"x": Float(0, 1), "n": Int(1, 6), "c": Categorical(["a", "b"])})
 
@@ -56,14 +62,14 @@ def test_gramacys_problem_is_solved() -> None:
 
 
 def test_eight_parameters_and_a_ball() -> None:
-    """An additive objective whose optimum lies outside of what is feasible; SLSQP is the oracle."""
+    """An additive objective whose free optimum is infeasible; SLSQP is the oracle."""
     target, weights = np.linspace(0.9, 0.4, 8), np.arange(1, 9)
     space = Space({f"x{i}": Float(0, 1) for i in range(8)})
 
-    def value(x: np.ndarray) -> float:
+    def value(x: Array) -> float:
         return float(((x - target) ** 2 * weights).sum())
 
-    def ball(x: np.ndarray) -> float:
+    def ball(x: Array) -> float:
         return float(x @ x) - 1.5
 
     oracle = minimize(
@@ -73,7 +79,9 @@ def test_eight_parameters_and_a_ball() -> None:
         bounds=[(0, 1)] * 8,
         constraints={"type": "ineq", "fun": lambda x: -ball(x)},
     ).fun
-    optimizer = Optimizer(space, graph=FactorGraph.singletons(8), seed=1, coupled=False, **QUICK)
+    optimizer = Optimizer(
+        space, graph=FactorGraph.singletons(8), seed=1, **QUICK | {"model": replace(MODEL, full_factor=False)}
+    )
     first = math.inf
     for k in range(28):
         p = optimizer.ask()
@@ -85,18 +93,18 @@ def test_eight_parameters_and_a_ball() -> None:
     assert -1e-6 <= optimizer.best.number_value - oracle < min(0.1, (first - oracle) / 5)
 
 
-def told(optimizer: Optimizer, many: int) -> None:
+def tell_some(optimizer: Optimizer, many: int) -> None:
     for k in range(many):
         p = optimizer.ask()
         limits = {"size": p["x"] + p["n"] / 6 - 0.9, "odd": -0.1 if p["c"] == "a" else p["x"] - 0.4}
-        if k % 4 == 3:  # some say only a part
+        if k % 4 == 3:  # some report only one of the two
             del limits["odd"]
         optimizer.tell(p, None if k == 7 else -p["x"] - 0.2 * p["n"], constraints=None if k == 5 else limits)
 
 
-def test_the_same_after_save_load_and_replay_and_with_pending_points(tmp_path) -> None:
+def test_the_same_after_save_load_and_replay_and_with_pending_points(tmp_path: Path) -> None:
     optimizer = Optimizer(MIXED, seed=4, n_initial=5, **QUICK)
-    told(optimizer, 13)
+    tell_some(optimizer, 13)
     optimizer.save(tmp_path / "run.json")
     loaded, replayed = Optimizer.load(tmp_path / "run.json"), Optimizer(MIXED, seed=4, n_initial=5, **QUICK)
     replayed.replay(optimizer.evaluations)
@@ -160,7 +168,7 @@ def test_answers_about_constraints() -> None:
     assert abs(mean - 1.0) < max(4 * deviation, 0.3)
     assert optimizer.feasible_probability({"x": 0.05, "y": 0.05}) > 0.9
     assert optimizer.feasible_probability({"x": 0.45, "y": 0.45}) < 0.1
-    assert optimizer.feasible_probability({"x": 0.9, "y": 0.9}) == 0.0  # against the known one
+    assert optimizer.feasible_probability({"x": 0.9, "y": 0.9}) == 0.0  # breaks the known constraint
     plain = Optimizer(SQUARE, seed=0, **QUICK)
     plain.tell({"x": 0.1, "y": 0.1}, 1.0)
     assert plain.predict_constraints({"x": 0.5, "y": 0.5}) == {}
@@ -178,66 +186,18 @@ def test_constraints_of_failed_evaluations_are_not_learned_from() -> None:
     assert asked(Evaluation.of(failed, None, None, {"c": -1e6})) == asked(Evaluation.of(failed, None))
 
 
-def test_likelihood_is_scipys_and_its_gradient_that_of_differences() -> None:
-    optimizer = Optimizer(SQUARE, seed=0, **QUICK)
-    for x, y in np.random.default_rng(0).random((9, 2)).tolist():
-        optimizer.tell({"x": x, "y": y}, x, constraints={"a": math.sin(5 * x) - y, "b": x * y - 0.3})
-    optimizer.predict({"x": 0.5, "y": 0.5})
-    models = optimizer._models.preview
-    assert models is not None
-    limits = [LearnedConstraint.of(model, np.array([[0.3, 0.3]])) for model in models[1].constraints.values()]
-    likelihood = LogFeasibility(limits)
-    points = np.random.default_rng(1).random((5, 2))
-    expected = np.zeros(5)
-    for limit in limits:
-        mean, deviation = limit.posterior.joint(points)
-        expected += norm.logsf(limit.threshold, mean, deviation)
-    assert likelihood.values(points) == pytest.approx(expected, rel=1e-6)
-    lower = JointAcquisition(limits[0].posterior, 2.0, lower=True)
-    for point in points:
-        value, _ = likelihood.value_and_gradient(point)
-        assert value == pytest.approx(float(likelihood.values(point[None])[0]), rel=1e-6)
-        error = check_grad(
-            lambda x: likelihood.value_and_gradient(x)[0], lambda x: likelihood.value_and_gradient(x)[1], point
-        )
-        assert error < 1e-3 * (1 + np.abs(likelihood.value_and_gradient(point)[1]).max())
-        error = check_grad(lambda x: lower.value_and_gradient(x)[0], lambda x: lower.value_and_gradient(x)[1], point)
-        assert error < 1e-4
-        mean, deviation = limits[0].posterior.joint(point[None])
-        assert lower.values(point[None])[0] == pytest.approx(float(mean[0] - math.sqrt(2) * deviation[0]))
-
-
-def test_values_far_from_zero_are_cut_off() -> None:
-    c = np.array([-0.1, 0.2, 0.3, -0.2, 1e300])
-    assert tempered(c).tolist() == [-0.1, 0.2, 0.3, -0.2, pytest.approx(2.0)]
-    assert tempered(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
-    assert tempered(np.array([1e308, -1e308])).tolist() == [1e308, -1e308]
-
-
-def test_an_ensembles_likelihood_is_one_function() -> None:
-    rng = np.random.default_rng(0)
-    data = Observations(rng.random((8, 2)), rng.standard_normal(8))
-    graphs = [FactorGraph.singletons(2), FactorGraph(2, ((0, 1),))]
-    members = [AdditiveGP(g, Hyperparameters([0.3, 0.4], np.ones(len(g.scopes)), 1e-3)) for g in graphs]
-    likelihood = LogFeasibility([LearnedConstraint(Ensemble(tuple(members), (0.4, 0.6)), data, np.empty((0, 2)), 0.2)])
-    for point in rng.random((5, 2)):
-        value, slope = likelihood.value_and_gradient(point)
-        assert value == pytest.approx(float(likelihood.values(point[None])[0]), rel=1e-9)
-        step = 1e-5 * np.eye(2)
-        differences = (likelihood.values(point + step) - likelihood.values(point - step)) / 2e-5
-        np.testing.assert_allclose(slope, differences, rtol=1e-4, atol=1e-5)
-
-
 def test_a_model_that_can_have_tables_keeps_its_posterior() -> None:
-    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters([0.3, 0.4], [1.0, 1.0], 1e-3))
+    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters(np.array([0.3, 0.4]), np.ones(2), 1e-3))
     limit = LearnedConstraint(gp, Observations(np.eye(2), np.arange(2.0)), np.empty((0, 2)), 0.0)
-    assert limit.gridded(SQUARE) is limit
+    assert _on_grid(limit, SQUARE) is limit
 
 
-def test_a_pending_point_that_is_hardly_feasible_is_no_rival() -> None:
+def test_a_pending_point_that_is_hardly_feasible_does_not_count() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((20, 2))
-    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters([0.5, 0.5], [1.0, 1.0], 1e-4))
-    task = Search(SQUARE, gp, Observations(X, X.sum(axis=1)), 1.0, np.array([[0.9, 0.9], [0.3, 0.3]]), {}, X[0], bool)
+    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters(np.full(2, 0.5), np.ones(2), 1e-4))
+    task = Search(SQUARE, gp, Observations(X, X.sum(axis=1)), 1.0, np.array([[0.9, 0.9], [0.3, 0.3]]), {}, X[0], ())
     limit = LearnedConstraint(gp, Observations(X, 1.0 - X.sum(axis=1)), task.pending, 0.0)  # g >= 0 below the diagonal
-    assert ConstrainedSearch(task, [limit], True, False)._joint_search.pending.tolist() == [[0.3, 0.3]]
+    pending = ConstrainedSearch(task, [limit], feasible=True, cautious=False)._joint_search.pending
+    assert pending is not None
+    assert pending.tolist() == [[0.3, 0.3]]

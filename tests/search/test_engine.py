@@ -1,46 +1,54 @@
+"""Engines: tables of a model maximised on a grid, with solves cached between asks."""
+
+from __future__ import annotations
+
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
 
-from dechbo.acquisition import Acquisition
+from dechbo.acquisition import AdditiveUCB
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact, MaxSum
 from dechbo.search.engine import LocalEngine
-from gp_strategies import cases, make_case
+from gp_strategies import Case, cases, make_case
+
+Array = NDArray[np.float64]
 
 GRAPH = FactorGraph(4, ((0, 1), (1, 2), (3,), (2, 3, 0)))
 
 
-def grid_of(case):
+def grid_of(case: Case) -> list[Array]:
     return [np.unique(case.points(3)[:, i]) for i in range(case.gp.graph.dim)]
 
 
-def at(candidates, choice):
-    return np.array([values[h] for values, h in zip(candidates, choice, strict=True)])
+def at(candidates: Sequence[Array], choice: ArrayLike) -> Array:
+    return np.array([values[h] for values, h in zip(candidates, np.asarray(choice), strict=True)])
 
 
 @settings(max_examples=40, deadline=None)
 @given(cases(max_dim=4), st.sampled_from([0.0, 1.0, 10.0]), st.integers(0, 2))
-def test_the_exact_engine_finds_the_best_grid_point(case, beta: Any, pending) -> None:
+def test_the_exact_engine_finds_the_best_grid_point(case: Case, beta: float, pending: int) -> None:
     """Against the acquisition at every point of the grid, from the posterior and not from tables."""
     candidates = grid_of(case)
     waiting = case.points(pending) if pending else None
     found = LocalEngine(Exact()).suggest(case.gp, case.data, beta, candidates, pending=waiting)
     posterior = case.gp.condition(case.data).with_pending(case.points(0) if waiting is None else waiting)
-    values = Acquisition(posterior, beta).values(np.array(list(itertools.product(*candidates))))
+    values = AdditiveUCB(posterior, beta).values(np.array(list(itertools.product(*candidates))))
     assert found.value == pytest.approx(values.max(), rel=1e-9, abs=1e-9)
-    chosen = Acquisition(posterior, beta).values(at(candidates, found.choice)[None])[0]
+    chosen = AdditiveUCB(posterior, beta).values(at(candidates, found.choice)[None])[0]
     assert chosen == pytest.approx(found.value, rel=1e-9, abs=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
 @given(cases(max_dim=4), st.sampled_from([0.5, 10.0]))
-def test_the_default_engine_is_bracketed_by_its_certificate(case, beta: Any) -> None:
+def test_the_default_engine_is_bracketed_by_its_certificate(case: Case, beta: float) -> None:
     candidates = grid_of(case)
     found = LocalEngine().suggest(case.gp, case.data, beta, candidates)
     best = LocalEngine(Exact()).suggest(case.gp, case.data, beta, candidates).value
@@ -49,23 +57,23 @@ def test_the_default_engine_is_bracketed_by_its_certificate(case, beta: Any) -> 
 
 
 @pytest.mark.parametrize("memory_limit", [2**30, 0])
-def test_recurring_candidates_change_no_suggestion(memory_limit) -> None:
+def test_recurring_candidates_change_no_suggestion(memory_limit: int) -> None:
     case = make_case(np.random.default_rng(0), GRAPH, ["matern52", "se", "categorical", "matern52"], 20, 0.05)
     candidates = [case.rng.random(4), case.rng.random(3), np.arange(3.0), case.rng.random(5)]
     keeping, fresh = LocalEngine(MaxSum(), memory_limit=memory_limit), LocalEngine(MaxSum())
     for n in (3, 4, 4, 15, 20, 6):
         data = Observations(case.data.X[:n], case.data.y[:n])
         pending = case.points(2) if n % 2 else None
-        kept = keeping.suggest(case.gp, data, 4.0, candidates, pending=pending, recurring=True)
+        cached = keeping.suggest(case.gp, data, 4.0, candidates, pending=pending, recurring=True)
         plain = fresh.suggest(case.gp, data, 4.0, candidates, pending=pending)
-        np.testing.assert_array_equal(kept.choice, plain.choice)
-        assert kept.value == pytest.approx(plain.value, rel=1e-9)
-        # candidates that come once leave what is kept alone
+        np.testing.assert_array_equal(cached.choice, plain.choice)
+        assert cached.value == pytest.approx(plain.value, rel=1e-9)
+        # candidates that do not recur leave the cache alone
         keeping.suggest(case.gp, data, 4.0, [values[:2] for values in candidates])
 
 
 def test_a_prepared_engine_answers_as_one_that_has_suggested() -> None:
-    """Resume: bit for bit the same values, because the kept solves went through the same steps."""
+    """Resume: bit for bit the same values, because the cached solves went through the same steps."""
     case = make_case(np.random.default_rng(1), GRAPH, ["matern52"] * 4, 12, 0.05)
     candidates = [case.rng.random(4) for _ in range(4)]
     first, second = LocalEngine(), LocalEngine()
@@ -104,16 +112,16 @@ def test_an_ensemble_keeps_the_solves_of_every_member() -> None:
     for count, n in [(3, 8), (3, 9), (3, 15), (2, 15), (2, 20), (3, 20)]:
         gp = Ensemble(members[:count], (1 / count,) * count)
         data = Observations(X[:n], y[:n])
-        kept = keeping.suggest(gp, data, 2.0, candidates, recurring=True)
+        cached = keeping.suggest(gp, data, 2.0, candidates, recurring=True)
         scratch = LocalEngine().suggest(gp, data, 2.0, candidates)
-        assert kept.value == pytest.approx(scratch.value, rel=1e-10)
-        np.testing.assert_array_equal(kept.choice, scratch.choice)
+        assert cached.value == pytest.approx(scratch.value, rel=1e-10)
+        np.testing.assert_array_equal(cached.choice, scratch.choice)
 
 
 @settings(max_examples=20, deadline=None)
 @given(cases(max_dim=4), st.integers(0, 2**32 - 1))
-def test_extra_tables_are_added(case, seed: int) -> None:
-    """Against the acquisition at every allowed point of the grid, each with what the extra tables say there."""
+def test_extra_tables_are_added(case: Case, seed: int) -> None:
+    """Against the acquisition plus the extra table at every point of the grid."""
     rng, candidates = np.random.default_rng(seed), grid_of(case)
     i, j = 0, case.gp.graph.dim - 1
     scope = (j, i) if i != j else (0,)
@@ -124,5 +132,5 @@ def test_extra_tables_are_added(case, seed: int) -> None:
     found = LocalEngine(Exact()).suggest(case.gp, case.data, 2.0, candidates, extra=[(scope, cells)])
     choices = np.array(list(itertools.product(*(range(len(values)) for values in candidates))))
     points = np.array([at(candidates, choice) for choice in choices])
-    values = Acquisition(case.gp.condition(case.data), 2.0).values(points) + cells[tuple(choices[:, scope].T)]
+    values = AdditiveUCB(case.gp.condition(case.data), 2.0).values(points) + cells[tuple(choices[:, scope].T)]
     assert found.value == pytest.approx(values.max(), rel=1e-9, abs=1e-9)

@@ -1,39 +1,42 @@
-"""From grids to points: zoom, polish, taken points."""
+"""From grids to points: zoom, polish, excluded points."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dechbo import Categorical, FactorGraph, Float, Int, Space
-from dechbo.acquisition import Acquisition
+from dechbo.acquisition import EnsembleUCB
+from dechbo.acquisition.feasibility import LearnedConstraint
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.maxsum import Exact
-from dechbo.search.constrained import ConstrainedSearch, LearnedConstraint
+from dechbo.search.constrained import ConstrainedSearch
 from dechbo.search.engine import LocalEngine
 from dechbo.search.exclusion import AlsoExcluded
 from dechbo.search.grid_search import Search
 from dechbo.search.grids import Granularity, base_candidates
-from dechbo.search.polish import polish
+from strategies import relabelled_graph
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})
 GRAPH = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (0,)))
 KERNELS = ("matern52", "matern52", "matern52", "categorical")
+THETA = Hyperparameters(np.array([0.3, 0.2, 0.4, 1.0]), np.array([0.5, 0.4, 0.3, 0.2]), 1e-3)
 
 
 def model(seed: int, n: int = 25) -> tuple[AdditiveGP, Observations]:
     rng = np.random.default_rng(seed)
     X = np.array([SPACE.from_uniform(u) for u in rng.random((n, 4))])
-    gp = AdditiveGP(GRAPH, Hyperparameters([0.3, 0.2, 0.4, 1.0], [0.5, 0.4, 0.3, 0.2], 1e-3), kernel=KERNELS)
+    gp = AdditiveGP(GRAPH, THETA, kernel=KERNELS)
     return gp, Observations(X, rng.standard_normal(n))
 
 
-def search(seed: int, **changes) -> Search:
+def search(seed: int, **changes: Any) -> Search:
     gp, data = model(seed)
-    settings = {
+    settings: dict[str, Any] = {
         "space": SPACE,
         "gp": gp,
         "data": data,
@@ -79,21 +82,7 @@ def test_the_incumbent_is_among_the_candidates() -> None:
     assert all(value in grid for value, grid in zip([0.5, 0.5, 0.5, 1.0], zoomed, strict=True))
 
 
-def test_ascent_never_goes_down_and_stops_at_a_stationary_point() -> None:
-    task = search(1)
-    acquisition = task.acquisition
-    for seed in range(5):
-        start = SPACE.from_uniform(np.random.default_rng(seed).random(4))
-        value, point = polish(acquisition, start, np.array([0, 1]), 200)
-        assert value >= acquisition.values(start[None])[0] - 1e-12
-        assert np.array_equal(point[2:], start[2:])
-        _, gradient = acquisition.value_and_gradient(point)
-        inside = (point > 0) & (point < 1)
-        inside[2:] = False
-        assert np.abs(gradient[inside]).max(initial=0.0) < 1e-2
-
-
-def test_a_taken_point_gives_way_to_the_best_that_is_free() -> None:
+def test_an_excluded_point_is_replaced_by_the_best_other_one() -> None:
     """On a small finite space the answer is the enumerated maximum over the free points."""
     space = Space({"a": Int(0, 4), "b": Int(0, 4), "c": Categorical(["p", "q"])})
     rng = np.random.default_rng(3)
@@ -101,21 +90,22 @@ def test_a_taken_point_gives_way_to_the_best_that_is_free() -> None:
     X = everything[rng.choice(50, 12, replace=False)]
     gp = AdditiveGP(
         FactorGraph(3, ((0, 1), (1, 2))),
-        Hyperparameters([0.5, 0.5, 1.0], [1.0, 1.0], 1e-4),
+        Hyperparameters(np.array([0.5, 0.5, 1.0]), np.ones(2), 1e-4),
         kernel=("matern52", "matern52", "categorical"),
     )
     data = Observations(X, rng.standard_normal(12))
-    taken = {point.tobytes() for point in X}
+    known = {point.tobytes() for point in X}
+    excluded = AlsoExcluded((), lambda point: point.tobytes() in known)
     for _ in range(20):
-        task = Search(space, gp, data, 1.0, np.empty((0, 3)), {}, X[0], lambda p: p.tobytes() in taken, restarts=False)
+        task = Search(space, gp, data, 1.0, np.empty((0, 3)), {}, X[0], excluded, restarts=False)
         suggestion = task.run(LocalEngine(Exact()))
-        free = np.array([p for p in everything if p.tobytes() not in taken])
+        free = np.array([p for p in everything if p not in excluded])
         assert suggestion.polished_value == pytest.approx(task.acquisition.values(free).max(), rel=1e-9)
         assert suggestion.maximum.upper_bound >= suggestion.polished_value - 1e-12
-        taken.add(suggestion.point.tobytes())
+        known.add(suggestion.point.tobytes())
 
 
-def test_a_taken_neighbourhood_of_a_continuous_space_is_left() -> None:
+def test_an_excluded_neighbourhood_of_a_continuous_space_is_left() -> None:
     task = search(2)
     first = task.run(LocalEngine()).point
     away = search(2, excluded=AlsoExcluded((), lambda p: bool(np.abs(p - first).max() < 1e-3))).run(LocalEngine())
@@ -129,19 +119,19 @@ def test_an_exhausted_optimum_is_left_for_another_hill() -> None:
     X = np.concatenate([np.linspace(0, 0.45, 91), [1.0]])[:, None]
     y = np.append(np.exp(-((X[:-1, 0] - 0.3) ** 2) / 0.005), -1.0)
     data = Observations(X, y)
-    gp = AdditiveGP(graph, Hyperparameters([0.1], [0.05], 1e-10))
-    settings = {"beta": 0.5, "pending": np.empty((0, 1)), "fixed": {}, "incumbent": X[int(y.argmax())]}
+    gp = AdditiveGP(graph, Hyperparameters(np.array([0.1]), np.array([0.05]), 1e-10))
+    settings: dict[str, Any] = {"beta": 0.5, "pending": np.empty((0, 1)), "fixed": {}, "incumbent": X[int(y.argmax())]}
     found = {}
-    for look in (False, True):
-        task = Search(space, gp, data, excluded=(), restarts=look, **settings)
-        found[look] = task.run(LocalEngine())
+    for restarts in (False, True):
+        task = Search(space, gp, data, excluded=(), restarts=restarts, **settings)
+        found[restarts] = task.run(LocalEngine())
     assert abs(found[False].point[0] - 0.3) < 0.02
     assert 0.45 < found[True].point[0] < 1.0
     assert found[True].upper_bound == np.inf
     assert found[True].polished_value <= found[False].polished_value
 
 
-def test_elsewhere_respects_fixed_and_taken() -> None:
+def test_the_best_alternative_respects_fixed_and_excluded() -> None:
     task = search(5, fixed={1: 0.25, 3: 1.0}, excluded=AlsoExcluded((), lambda p: bool(p[0] < 0.9)))
     point = task.joint_search.best_alternative(task.incumbent)
     assert (point[1], point[3]) == (0.25, 1.0)
@@ -152,7 +142,7 @@ def test_pending_points_push_the_search_away() -> None:
     task = search(4)
     first = task.run(LocalEngine())
     again = search(4, pending=first.point[None]).run(LocalEngine())
-    there = Acquisition(task.gp.condition(task.data).with_pending(first.point[None]), task.beta)
+    there = EnsembleUCB.of(task.known.with_pending(first.point[None]), task.beta)
     assert there.values(first.point[None])[0] < first.polished_value
     assert not np.allclose(again.point, first.point)
 
@@ -166,7 +156,7 @@ def test_relabelling_the_variables_relabels_the_suggestion(seed: int) -> None:
     space = Space({names[i]: SPACE[names[i]] for i in order})
     theta = gp.hyperparameters
     other = AdditiveGP(
-        GRAPH.relabelled(new.tolist()),
+        relabelled_graph(GRAPH, new.tolist()),
         Hyperparameters(theta.lengthscales[order], theta.variances, theta.noise),
         kernel=[KERNELS[i] for i in order],
     )
@@ -179,7 +169,7 @@ def test_relabelling_the_variables_relabels_the_suggestion(seed: int) -> None:
     assert np.allclose(relabelled.point, original.point[order], atol=1e-6)
 
 
-def test_failures_narrow_the_deviations_but_nothing_is_awaited_there() -> None:
+def test_failures_reduce_the_deviations_but_are_not_pending() -> None:
     point = search(1).run(LocalEngine()).point
     failed, pending = search(1, failures=point[None]), search(1, pending=point[None])
     np.testing.assert_array_equal(failed.posterior.joint(point[None])[1], pending.posterior.joint(point[None])[1])
@@ -189,13 +179,13 @@ def test_failures_narrow_the_deviations_but_nothing_is_awaited_there() -> None:
     assert pending.joint_search._best_pending is not None
 
 
-def test_very_many_points_are_no_overflow() -> None:
+def test_very_large_finite_spaces_do_not_overflow() -> None:
     """Warnings are errors here."""
     space = Space({f"n{i}": Int(0, 10**9) for i in range(40)}, ["n0 + n1 <= 5"])
     X = np.zeros((3, 40))
     X[1:, 5:] = np.random.default_rng(0).random((2, 35)).round(1)
     gp = AdditiveGP(FactorGraph.singletons(40), Hyperparameters(np.ones(40), np.ones(40), 1e-2))
-    task = Search(space, gp, Observations(X, np.arange(3.0)), 1.0, np.empty((0, 40)), {}, X[2], lambda p: False)
+    task = Search(space, gp, Observations(X, np.arange(3.0)), 1.0, np.empty((0, 40)), {}, X[2], ())
     assert np.isfinite(task.best_not_excluded(X[2])[0])
     limit = LearnedConstraint(gp, task.data, task.pending, 0.0)
     assert len(ConstrainedSearch(task, [limit], feasible=True, cautious=False)._starts) > 10

@@ -1,10 +1,10 @@
-"""The base grid: its fineness and its budget."""
+"""The base grid: its fineness and its budget, and which factors can have tables."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from dechbo import Categorical, FactorGraph, Float, Int, Space
+from dechbo import Categorical, Exact, FactorGraph, FactorTables, Float, Int, Space
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.search.grids import (
     MAX_CANDIDATES,
@@ -51,3 +51,41 @@ def test_members_with_a_factor_too_large_for_a_table_are_left_out_and_the_others
     np.testing.assert_allclose(on_grid.weights, (0.4, 0.6))
     assert gridded(model(whole), space) is None
     assert grid_graph(model(whole), space) == singles
+
+
+def test_members_that_cannot_have_tables_are_left_out_of_the_grids() -> None:
+    small = model(FactorGraph.singletons(4))
+    nine = FactorGraph(9, (tuple(range(9)),))
+    large = AdditiveGP(nine, Hyperparameters(np.ones(9), np.ones(1), 1e-3))
+    nines = Space({f"x{i}": Float(0, 1) for i in range(9)})
+    assert gridded(large, nines) is None
+    assert gridded(small, SPACE) is small
+    both = Ensemble(
+        (AdditiveGP(FactorGraph.singletons(9), Hyperparameters(np.ones(9), np.ones(9), 1e-3)), large), (0.25, 0.75)
+    )
+    part = gridded(both, nines)
+    assert isinstance(part, Ensemble)
+    assert part.members == both.members[:1]
+    assert part.weights == (1.0,)
+    assert gridded(Ensemble((large,), (1.0,)), nines) is None
+
+
+def test_a_factor_over_many_categories_has_no_table() -> None:
+    space = Space({f"c{i}": Categorical([str(k) for k in range(20)]) for i in range(6)})
+    six = AdditiveGP(
+        FactorGraph(6, (tuple(range(6)),)), Hyperparameters(np.ones(6), np.ones(1), 1e-3), kernel="categorical"
+    )
+    assert gridded(six, space) is None
+    small = Space({f"c{i}": Categorical(["a", "b"]) for i in range(6)})
+    assert gridded(six, small) is six
+
+
+def test_every_grid_has_an_allowed_cell() -> None:
+    space = Space({name: Float(0, 1) for name in "wxyz"}, ["w + x + y + z <= 0.0301", "w >= 0.0101"])
+    slices: list[dict[int, float]] = [{}, {0: 0.0201}]
+    for fixed in slices:
+        grid = base_candidates(space, FactorGraph.singletons(4), 10, fixed, Granularity())
+        assert max(len(values) for values in grid) <= 17
+        assert sum(cells.size for _, cells in space.region.tables(grid)) < 2**17
+        total = FactorTables(FactorGraph.singletons(4), tuple(np.zeros(len(v)) for v in grid))
+        assert Exact().maximize(total.plus(space.region.tables(grid))).value == 0.0

@@ -6,17 +6,20 @@ import io
 import json
 import re
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+from optuna.trial import FrozenTrial
 from rich.console import Console
 
 from dechbo.cli import app
 from dechbo.errors import StudyFileError
+from dechbo.execution.outcome import Outcome
 from dechbo.studies import starter, summary
-from dechbo.studies.opened import OpenStudy
-from dechbo.studies.outcome import Outcome
+from dechbo.studies.optimize import OptimizeArguments, OptimizeView
 from dechbo.studies.run import StudyRun
-from dechbo.studies.session import Session, Wish
+from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 from study_cases import CommandLine, write_study
 
@@ -24,18 +27,18 @@ COMMANDS = ("optimize", "best", "trials", "interactions", "export", "import", "a
 
 
 @pytest.fixture
-def dechbo(capsys, monkeypatch):
+def dechbo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     return CommandLine(capsys, monkeypatch)
 
 
-def opened(study) -> OpenStudy:
-    return OpenStudy(StudyFile.read(study), create=False)
+def opened(study: Path) -> StudyStore:
+    return StudyStore(StudyFile.read(study), create=False)
 
 
 # ----------------------------------------------------------------------- optimize
 
 
-def test_a_study_runs_goes_on_and_says_when_it_is_done(tmp_path, dechbo):
+def test_a_study_runs_continues_and_says_when_it_is_done(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, trials=3)
     first = dechbo("optimize", study)
     assert first.code == 0, first.err
@@ -51,16 +54,18 @@ def test_a_study_runs_goes_on_and_says_when_it_is_done(tmp_path, dechbo):
     assert "\x1b" not in first.out
 
     more = dechbo("optimize", study, "--trials", 5, "--no-picture")
-    assert "study 'small' goes on: 3 of 5 trials are done, 2 to go, 1 worker" in more.out
+    assert "study 'small' continues: 3 of 5 trials are done, 2 to go, 1 worker" in more.out
     assert len(opened(study).trials) == 5
 
     done = dechbo("optimize", study, "--trials", 5, "--no-picture")
     assert done.code == 0
-    assert done.out.startswith("all 5 trials are done; --trials 15 goes on\n")
+    assert done.out.startswith("all 5 trials are done; --trials 15 adds more\n")
     assert len(opened(study).trials) == 5
 
 
-def test_failures_are_shown_once_counted_and_end_a_hopeless_study(tmp_path, dechbo):
+def test_failures_are_shown_once_counted_and_stop_a_study_in_which_all_fail(
+    tmp_path: Path, dechbo: CommandLine
+) -> None:
     study = write_study(tmp_path, "fails", trials=20)
     done = dechbo("optimize", study)
     assert done.code == 1
@@ -77,7 +82,7 @@ def test_failures_are_shown_once_counted_and_end_a_hopeless_study(tmp_path, dech
     assert dechbo("best", study).code == 1
 
 
-def test_only_a_hopeless_run_is_told_of_keep_going(tmp_path, dechbo):
+def test_only_a_run_in_which_all_trials_fail_mentions_keep_going(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, "fails", trials=1)
     assert dechbo("optimize", study).code == 1
     broken = dechbo("optimize", write_study(tmp_path, "missing"))
@@ -86,7 +91,7 @@ def test_only_a_hopeless_run_is_told_of_keep_going(tmp_path, dechbo):
     assert "--keep-going" not in broken.out + broken.err
 
 
-def test_a_study_that_goes_on_with_another_objective_says_so_once(tmp_path, dechbo):
+def test_a_study_that_goes_on_with_another_objective_says_so_once(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, trials=1)
     assert "another objective" not in dechbo("optimize", study, "--no-picture").out
     changed = dechbo("optimize", write_study(tmp_path, "limited", trials=2), "--no-picture")
@@ -100,27 +105,28 @@ class Beside:
 
     capacity = 1
 
-    def __init__(self, other: OpenStudy) -> None:
-        self._other, self._numbers = other, []
+    def __init__(self, other: StudyStore) -> None:
+        self._other = other
+        self._numbers: list[int] = []
 
-    def submit(self, number, params):
+    def submit(self, number: int, params: dict[str, Any]) -> None:
         theirs = self._other.ask()
         self._other.tell(theirs.number, Outcome(-1.0 - theirs.number))
         self._numbers.append(number)
 
-    def wait(self, timeout):
+    def wait(self, timeout: float) -> list[tuple[int, Outcome]]:
         numbers, self._numbers = self._numbers, []
         return [(number, Outcome(1.0)) for number in numbers]
 
-    def close(self, *, kill=False): ...
+    def close(self, *, kill: bool = False) -> None: ...
 
 
-def test_trials_of_others_are_counted_but_not_as_ours(tmp_path, monkeypatch):
+def test_trials_of_others_are_counted_but_not_as_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = StudyFile.read(write_study(tmp_path, trials=6))
     page = io.StringIO()
-    session = Session(StudyRun(file), Wish(file.path, no_picture=True), Console(file=page, width=120))
-    monkeypatch.setattr(session, "_workers", lambda: Beside(OpenStudy(file)))
-    assert session.run() == 0
+    view = OptimizeView(StudyRun(file), OptimizeArguments(file.path, no_picture=True), Console(file=page, width=120))
+    monkeypatch.setattr(view, "_executor", lambda: Beside(StudyStore(file)))
+    assert view.run() == 0
     lines = [line.split() for line in page.getvalue().splitlines() if line.startswith("trial ")]
     assert [(line[1], line[4], line[-3:]) for line in lines[:1]] == [("0", "-2", ["2", "of", "6"])]
     assert [line[4] for line in lines] == ["-2", "-4", "-6"]
@@ -128,30 +134,40 @@ def test_trials_of_others_are_counted_but_not_as_ours(tmp_path, monkeypatch):
     assert re.search(r"^3 trials in ", page.getvalue(), re.MULTILINE)
 
 
-def test_the_end_reads_the_trials_as_often_whatever_their_number(tmp_path, monkeypatch):
-    file, reads = StudyFile.read(write_study(tmp_path)), []
-    study, trials = OpenStudy(file), OpenStudy.trials.fget
-    monkeypatch.setattr(OpenStudy, "trials", property(lambda self: reads.append(0) or trials(self)))
+def test_the_end_reads_the_trials_as_often_whatever_their_number(tmp_path: Path) -> None:
+    file, reads = StudyFile.read(write_study(tmp_path)), [0]
+
+    class Counted(StudyStore):
+        @property
+        def trials(self) -> list[FrozenTrial]:
+            reads[0] += 1
+            return super().trials
+
+    study = Counted(file)
     counts = []
     for value in range(0, -4, -1):  # the best comes last
         study.add({"lr": 0.1, "layers": 2, "act": "relu"}, Outcome(float(value)))
-        reads.clear()
-        summary.ending(study, Wish(file.path), Console(file=io.StringIO()), next_target=None, brief=True)
-        counts.append(len(reads))
+        reads[0] = 0
+        summary.print_summary(
+            study, OptimizeArguments(file.path), Console(file=io.StringIO()), next_target=None, brief=True
+        )
+        counts.append(reads[0])
     assert len(counts) == 4
     assert len(set(counts)) == 1
 
 
-def test_a_timeout_begins_no_trial_after_it_and_says_how_to_go_on(tmp_path, dechbo):
+def test_a_timeout_begins_no_trial_after_it_and_says_how_to_go_on(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path)
     done = dechbo("optimize", study, "--timeout", 0)
-    assert "of --timeout are over" in done.out
+    assert "stopped by --timeout after" in done.out
     assert f"dechbo optimize {study}\n" in done.out
     assert done.code == 1  # nothing succeeded
     assert opened(study).trials == []
 
 
-def test_a_picture_goes_where_it_is_wished_and_needs_matplotlib(tmp_path, dechbo, monkeypatch):
+def test_a_picture_goes_where_the_option_says_and_needs_matplotlib(
+    tmp_path: Path, dechbo: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study = write_study(tmp_path, trials=1)
     assert "picture    " in dechbo("optimize", study, "--picture", tmp_path / "p.png").out
     assert (tmp_path / "p.png").exists()
@@ -165,7 +181,7 @@ def test_a_picture_goes_where_it_is_wished_and_needs_matplotlib(tmp_path, dechbo
     assert "pip install matplotlib" in without.out
 
 
-def test_errors_are_one_line_with_code_2(tmp_path, dechbo):
+def test_errors_are_one_line_with_code_2(tmp_path: Path, dechbo: CommandLine) -> None:
     no_objective = write_study(tmp_path, None, name="lab")
     cases = {
         ("optimize", tmp_path / "none.yaml"): "cannot be read",
@@ -184,7 +200,7 @@ def test_errors_are_one_line_with_code_2(tmp_path, dechbo):
         assert message in done.err, arguments
 
 
-def test_a_broken_objective_is_an_error_before_any_trial(tmp_path, dechbo):
+def test_a_broken_objective_is_an_error_before_any_trial(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, "missing")
     done = dechbo("optimize", study)
     assert done.code == 2
@@ -192,16 +208,19 @@ def test_a_broken_objective_is_an_error_before_any_trial(tmp_path, dechbo):
     assert opened(study).finished == 0
 
 
-def test_the_command_to_go_on_has_everything_but_secrets(tmp_path):
-    wish = Wish(tmp_path / "a b.yaml", trials=9, workers=2, storage="postgresql://me:secret@host/db", seed=4)
-    command = wish.command()
-    assert command.startswith(f"dechbo optimize '{tmp_path}/a b.yaml' --trials 9 --workers 2 --storage ")
-    assert command.endswith("--seed 4")
-    assert "secret" not in command + wish.other("best")
+def test_the_command_to_go_on_has_everything_but_secrets(tmp_path: Path) -> None:
+    storage = "postgresql://me:secret@host/db"
+    arguments = OptimizeArguments(tmp_path / "a b.yaml", trials=9, workers=2, storage=storage, seed=4, keep_going=True)
+    command = arguments.command()
+    expected = f"dechbo optimize '{tmp_path}/a b.yaml' --trials 9 --workers 2 --seed 4 --keep-going --storage "
+    assert command.startswith(expected)
+    assert "secret" not in command + arguments.other("best")
     assert "me:" in command
 
 
-def test_ray_that_is_not_installed_is_one_line(tmp_path, dechbo, monkeypatch):
+def test_ray_that_is_not_installed_is_one_line(
+    tmp_path: Path, dechbo: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     study = write_study(tmp_path)
     done = dechbo("optimize", study, "--ray", "auto")
@@ -213,7 +232,7 @@ def test_ray_that_is_not_installed_is_one_line(tmp_path, dechbo, monkeypatch):
 # ------------------------------------------------------------------ best and trials
 
 
-def test_best_and_trials_know_infeasible_failed_and_asked_ones(tmp_path, dechbo):
+def test_best_and_trials_know_infeasible_failed_and_asked_ones(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, None)
     assert dechbo("ask", study, "-n", 4).code == 0
     assert dechbo("tell", study, 0, 5).code == 0
@@ -234,7 +253,7 @@ def test_best_and_trials_know_infeasible_failed_and_asked_ones(tmp_path, dechbo)
     assert "best value 5  (trial 0, minimize)" in dechbo("best", study).out
 
 
-def test_trials_show_parameters_on_request(tmp_path, dechbo):
+def test_trials_show_parameters_on_request(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, None)
     dechbo("ask", study, "--fix", "lr=0.125", "--fix", "act=tanh")
     assert "0.125" not in dechbo("trials", study).out
@@ -243,7 +262,7 @@ def test_trials_show_parameters_on_request(tmp_path, dechbo):
     assert {"0.125", "tanh", "asked"} <= set(row.split())
 
 
-def test_commands_that_read_write_nothing_and_take_no_lock(tmp_path, dechbo):
+def test_commands_that_read_write_nothing_and_take_no_lock(tmp_path: Path, dechbo: CommandLine) -> None:
     assert dechbo("optimize", write_study(tmp_path), "--timeout", 0).code == 1
     study = write_study(tmp_path, "limited")  # which is to be kept with the study, but not by these commands
     for lock in tmp_path.glob("*.lock"):
@@ -256,16 +275,16 @@ def test_commands_that_read_write_nothing_and_take_no_lock(tmp_path, dechbo):
     assert (tmp_path / "small.db").read_bytes() == before
 
 
-def test_a_negative_value_is_a_value(tmp_path, dechbo):
+def test_a_negative_value_is_a_value(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, None)
     dechbo("ask", study)
     assert "trial 0: -2.5e-05, the best so far" in dechbo("tell", study, 0, "-2.5e-05").out
 
 
-# --------------------------------------------------------------- for the laboratory
+# --------------------------------------------------------------- ask and tell by hand
 
 
-def test_what_is_asked_stays_pending_until_it_is_told(tmp_path, dechbo):
+def test_what_is_asked_stays_pending_until_it_is_told(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, None)
     asked = json.loads(dechbo("ask", study, "-n", 2, "--json").out)
     assert [trial["number"] for trial in asked] == [0, 1]
@@ -279,19 +298,19 @@ def test_what_is_asked_stays_pending_until_it_is_told(tmp_path, dechbo):
     assert len({json.dumps(trial.params) for trial in trials}) == 3
 
 
-def test_asking_for_more_than_is_left_shows_those_that_are(tmp_path, dechbo):
+def test_asking_for_more_than_is_left_shows_those_that_are(tmp_path: Path, dechbo: CommandLine) -> None:
     study, held = write_study(tmp_path, None), ("--fix", "lr=0.1", "--fix", "layers= 2 ")
     done = dechbo("ask", study, "-n", 5, *held)
     assert done.code == 0, done.err
     assert all(part in done.out for part in ("trial 0", "trial 1", "relu", "tanh"))
-    assert "2 of 5: no more experiments are left" in done.err
+    assert "2 of 5: all other points are evaluated or asked for already" in done.err
     none = dechbo("ask", study, *held, "--json")
     assert (none.code, none.out, none.err.count("\n")) == (2, "", 1)
-    assert "no experiment is left: all points with these values of --fix are evaluated or asked for" in none.err
+    assert "no point is left: all points with these values of --fix are evaluated or asked for" in none.err
     assert len(opened(study).trials) == 2
 
 
-def test_tell_refuses_what_makes_no_sense(tmp_path, dechbo):
+def test_tell_refuses_what_makes_no_sense(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, None)
     dechbo("ask", study)
     refused = {
@@ -309,15 +328,16 @@ def test_tell_refuses_what_makes_no_sense(tmp_path, dechbo):
     assert "it cannot be told" in dechbo("tell", study, 0, 1).err
 
 
-def test_a_trial_of_a_running_process_is_not_told_by_hand(tmp_path, dechbo):
+def test_a_trial_of_a_running_process_is_not_told_by_hand(tmp_path: Path, dechbo: CommandLine) -> None:
     from dechbo.integrations.optuna import OWNER, this_process
+    from dechbo.integrations.optuna.adapter import storage_of, trial_id
 
     study = write_study(tmp_path, None)
     dechbo("ask", study)
     its = opened(study)
-    its.study._storage.set_trial_system_attr(its.trials[0]._trial_id, OWNER, this_process())
-    assert "is evaluated by a process" in dechbo("tell", study, 0, 1).err
-    its.study._storage.set_trial_system_attr(its.trials[0]._trial_id, OWNER, "")  # nobody's any more
+    storage_of(its.study).set_trial_system_attr(trial_id(its.trials[0]), OWNER, this_process())
+    assert "is being evaluated by `dechbo optimize`" in dechbo("tell", study, 0, 1).err
+    storage_of(its.study).set_trial_system_attr(trial_id(its.trials[0]), OWNER, "")  # nobody's any more
     assert json.loads(dechbo("trials", study, "--json").out)[0]["state"] == "asked"
     assert dechbo("tell", study, 0, 1).code == 0
 
@@ -325,24 +345,24 @@ def test_a_trial_of_a_running_process_is_not_told_by_hand(tmp_path, dechbo):
 # -------------------------------------------------------------------- interactions
 
 
-def test_interactions_are_said_in_words_and_in_json(tmp_path, dechbo):
+def test_interactions_are_sentences_or_json(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, trials=12)
     nothing = dechbo("interactions", study)
     assert nothing.code == 2
     assert dechbo("optimize", study, "--no-picture").code == 0
     said = dechbo("interactions", study)
     assert said.code == 0
-    assert "act together" in said.out or "acts on its own" in said.out
+    assert "interact" in said.out
     for arguments in ([], ["--stored"]):
         found = json.loads(dechbo("interactions", study, "--json", *arguments).out)
         assert all(set(i) == {"parameters", "probability", "share"} for i in found)
         assert all(0 <= i["probability"] <= 1 for i in found)
 
 
-def test_interactions_of_given_factors_and_of_no_model(tmp_path, dechbo):
+def test_interactions_of_given_factors_and_of_no_model(tmp_path: Path, dechbo: CommandLine) -> None:
     given = write_study(tmp_path, name="given", trials=2, more="factors: [[lr, layers]]\n")
     done = dechbo("optimize", given, "--no-picture")
-    assert "gives the factors, so none are learned: lr × layers" in done.out
+    assert "given in the study file: lr × layers" in done.out
     assert "lr × layers" in dechbo("interactions", given).err
     young = write_study(tmp_path, trials=2)
     dechbo("optimize", young, "--no-picture")
@@ -354,7 +374,9 @@ def test_interactions_of_given_factors_and_of_no_model(tmp_path, dechbo):
 # ---------------------------------------------------------------------------- init
 
 
-def test_init_writes_a_study_that_runs_as_it_is(tmp_path, dechbo, monkeypatch):
+def test_init_writes_a_study_that_runs_as_it_is(
+    tmp_path: Path, dechbo: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     done = dechbo("init")
     assert done.out.splitlines() == ["written: study.yaml", "written: train.py", "try it:  dechbo optimize study.yaml"]
@@ -368,7 +390,7 @@ def test_init_writes_a_study_that_runs_as_it_is(tmp_path, dechbo, monkeypatch):
     assert (tmp_path / "train.py").read_text() == "mine = 1\n"
 
 
-def test_init_with_its_commented_fields_in_force_is_a_study_too(tmp_path):
+def test_init_with_its_commented_fields_in_force_is_a_study_too(tmp_path: Path) -> None:
     (path,) = [file for file in starter.write(tmp_path / "a b.yaml") if file.suffix == ".yaml"]
     text = path.read_text(encoding="utf-8")
     for field in ("factors", "constraints", "storage"):
@@ -378,16 +400,17 @@ def test_init_with_its_commented_fields_in_force_is_a_study_too(tmp_path):
     assert file.name == "a-b"
     assert file.factors == (("lr", "width"),)
     assert file.constraints == ("layers + 10*drop <= 12",)
+    assert file.objective is not None
     assert (file.objective.timeout, file.objective.retries) == (600, 1)
 
 
 @pytest.mark.parametrize(("name", "message"), [("study.txt", "ends in .yaml"), ("no/study.yaml", "no folder")])
-def test_init_refuses_odd_places(tmp_path, name, message):
+def test_init_refuses_odd_places(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(StudyFileError, match=message):
         starter.write(tmp_path / name)
 
 
-def test_every_command_has_help_with_an_example(dechbo):
+def test_every_command_has_help_with_an_example(dechbo: CommandLine) -> None:
     assert {command.name for command in app.registered_commands} >= set(COMMANDS)
     for name in COMMANDS:
         shown = dechbo(name, "--help")

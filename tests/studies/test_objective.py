@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import pickle
 import sys
@@ -12,13 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dechbo.errors import StudyError
-from dechbo.studies import CommandObjective, Outcome, PythonObjective
-from dechbo.studies.outcome import shortened_error
-from dechbo.studies.template import fields_of, filled
+from dechbo.execution import InlineExecutor, Outcome, ProcessExecutor
+from dechbo.studies import CommandObjective, Objective, PythonObjective
+from dechbo.studies.template import placeholders, substitute
 
 PARAMS: dict[str, Any] = {"lr": 1e-05, "layers": 3, "act": "relu"}
 
@@ -49,96 +47,12 @@ def script(folder: Path, code: str, *arguments: str, **options: Any) -> CommandO
     return command(folder, sys.executable, "script.py", *arguments, **options)
 
 
-# ------------------------------------------------------------------- results
-
-
-@pytest.mark.parametrize(
-    ("result", "value", "constraints"),
-    [
-        (1, 1.0, {}),
-        (np.float32(0.5), 0.5, {}),
-        (np.array(2.0), 2.0, {}),
-        (np.array([2.5]), 2.5, {}),
-        ({"value": 3}, 3.0, {}),
-        ({"value": 3, "constraints": None}, 3.0, {}),
-        ({"value": 3, "constraints": {"size": -1, "time": np.float64(2)}}, 3.0, {"size": -1.0, "time": 2.0}),
-        ({"value": 3, "constraints": [0.5, -1]}, 3.0, {"0": 0.5, "1": -1.0}),
-    ],
-)
-def test_what_an_objective_may_return(result: object, value: float, constraints: dict[str, float]) -> None:
-    outcome = Outcome.of_result(result)
-    assert (outcome.value, outcome.constraints, outcome.error) == (value, constraints, None)
-    assert not outcome.failed
-
-
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        (None, "gave None where a finite number was expected"),
-        (math.nan, "gave nan where"),
-        (math.inf, "gave inf where"),
-        (True, "gave True where"),
-        (np.True_, "where a finite number was expected"),
-        ("0.5", "gave '0.5' where"),
-        ([1.0, 2.0], "where a finite number was expected"),
-        (10**400, "where a finite number was expected"),
-        ({}, "got an empty dict"),
-        ({"loss": 1}, r"got the fields \['loss'\]"),
-        ({"value": 1, "constraint": []}, r"got the fields \['constraint', 'value'\]"),
-        ({"value": None}, "gave None where"),
-        ({"value": 1, "constraints": 3}, "constraints are a dict or a list of numbers"),
-        ({"value": 1, "constraints": {"size": math.nan}}, "constraint 'size' needs a finite number"),
-        ({"value": 1, "constraints": ["x"]}, "constraint '0' needs a finite number"),
-    ],
-)
-def test_what_counts_as_failed(result: object, message: str) -> None:
-    outcome = Outcome.of_result(result)
-    assert outcome.failed
-    assert outcome.error is not None
-    with pytest.raises(StudyError, match=message):
-        raise StudyError(outcome.error)
-
-
-@pytest.mark.parametrize(
-    ("text", "value", "constraints"),
-    [
-        ("0.5\n", 0.5, {}),
-        ("epoch 1\nepoch 2\n  -1e-3  \n\n \n", -1e-3, {}),
-        ('done\n{"value": 2, "constraints": [1]}', 2.0, {"0": 1.0}),
-        ('{"value": 2, "constraints": {"a": -1}}\r\n', 2.0, {"a": -1.0}),
-    ],
-)
-def test_the_last_line_of_a_command_is_its_value(text: str, value: float, constraints: dict[str, float]) -> None:
-    outcome = Outcome.of_output(text)
-    assert (outcome.value, outcome.constraints) == (value, constraints)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "printed nothing"),
-        (" \n\n", "printed nothing"),
-        ("0.5\nbye\n", "last line is expected to be a number .* got 'bye'"),
-        ("[1]", "last line is expected to be a number"),
-        ("nan", "gave nan"),
-        ('{"value": NaN}', "gave nan"),
-        ('{"loss": 1}', r"got the fields \['loss'\]"),
-    ],
-)
-def test_output_without_a_value(text: str, message: str) -> None:
-    outcome = Outcome.of_output(text)
-    assert outcome.failed
-    with pytest.raises(StudyError, match=message):
-        raise StudyError(outcome.error)
-
-
-def test_a_long_error_keeps_its_beginning_and_its_end() -> None:
-    text = "Traceback\n" + "x" * 10_000 + "\nValueError: the reason"
-    short = shortened_error(text)
-    assert len(short) <= 2000
-    assert short.startswith("Traceback\n")
-    assert short.endswith("ValueError: the reason")
-    assert shortened_error("short") == "short"
+def in_a_process(objective: Objective, number: int) -> Outcome:
+    with ProcessExecutor(objective) as executor:
+        executor.submit(number, PARAMS)
+        ((finished, outcome),) = executor.wait(60.0)
+    assert finished == number
+    return outcome
 
 
 # -------------------------------------------------------------------- Python
@@ -177,9 +91,13 @@ def test_nothing_that_an_objective_raises_gets_through(tmp_path: Path, code: str
 
 def test_retries_of_a_function(tmp_path: Path) -> None:
     code = "calls = []\ndef run(**p):\n    calls.append(1)\n    return 1.0 if len(calls) > 2 else 1 / 0\n"
-    assert python(tmp_path, code, retries=1)(PARAMS).failed
+    executor = InlineExecutor(python(tmp_path, code, retries=1))
+    executor.submit(0, PARAMS)
+    assert executor.wait(60.0)[0][1].failed
     del sys.modules["train"]
-    assert python(tmp_path, code, retries=2)(PARAMS).value == 1.0
+    executor = InlineExecutor(python(tmp_path, code, retries=2))
+    executor.submit(0, PARAMS)
+    assert executor.wait(60.0)[0][1].value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -199,9 +117,14 @@ def test_a_function_that_is_not_there(tmp_path: Path, code: str, target: str, me
     assert objective(PARAMS).failed
 
 
-def test_a_function_can_read_which_trial_it_is(tmp_path: Path) -> None:
-    objective = python(tmp_path, "import os\ndef run(**p):\n    return int(os.environ['DECHBO_TRIAL'])\n")
-    assert objective(PARAMS, 17).value == 17.0
+def test_a_function_can_read_its_trial_and_its_parameters(tmp_path: Path) -> None:
+    code = """\
+import json, os
+def run(**p):
+    assert json.loads(os.environ["DECHBO_PARAMS"]) == p
+    return int(os.environ["DECHBO_TRIAL"])
+"""
+    assert in_a_process(python(tmp_path, code), 17).value == 17.0
 
 
 def test_objectives_can_be_sent_to_another_process(tmp_path: Path) -> None:
@@ -212,19 +135,19 @@ def test_objectives_can_be_sent_to_another_process(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ commands
 
 
-def test_the_fields_of_an_argument() -> None:
-    assert fields_of("--{name}={value}{{x}}") == ["name", "value"]
-    assert filled("--lr={lr} {{{layers}}} {{x}} {act}", PARAMS) == "--lr=1e-05 {3} {x} relu"
-    assert json.loads(filled("{params}", PARAMS)) == PARAMS
-    assert filled("{params}", {"params": "mine"}) == "mine"
-    assert filled("{a} {b} {c}", {"a": True, "b": None, "c": 0.1}) == "true null 0.1"
+def test_the_placeholders_an_argument() -> None:
+    assert placeholders("--{name}={value}{{x}}") == ["name", "value"]
+    assert substitute("--lr={lr} {{{layers}}} {{x}} {act}", PARAMS) == "--lr=1e-05 {3} {x} relu"
+    assert json.loads(substitute("{params}", PARAMS)) == PARAMS
+    assert substitute("{params}", {"params": "mine"}) == "mine"
+    assert substitute("{a} {b} {c}", {"a": True, "b": None, "c": 0.1}) == "true null 0.1"
     for broken in ("{", "a}", "{a{b}}", "{a}}"):
         with pytest.raises(StudyError, match="single"):
-            fields_of(broken)
+            placeholders(broken)
 
 
 def test_a_value_is_never_read_as_a_field_again() -> None:
-    assert filled("{a}", {"a": "{b}{{", "b": "no"}) == "{b}{{"
+    assert substitute("{a}", {"a": "{b}{{", "b": "no"}) == "{b}{{"
 
 
 NASTY = [
@@ -266,7 +189,7 @@ assert json.loads(os.environ["DECHBO_PARAMS"]) == {"lr": 1e-05, "layers": 3, "ac
 open("here", "w").close()
 print(os.environ["DECHBO_TRIAL"])
 """
-    outcome = script(tmp_path, code)(PARAMS, 12)
+    outcome = in_a_process(script(tmp_path, code), 12)
     assert outcome.value == 12.0, outcome.error
     assert (tmp_path / "here").exists()
 

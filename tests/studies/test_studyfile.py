@@ -10,7 +10,7 @@ import pytest
 from dechbo.errors import StudyFileError
 from dechbo.space import Categorical, Float, Int
 from dechbo.studies import CommandObjective, PythonObjective, StudyFile
-from dechbo.studies.storage import checked
+from dechbo.studies.storage import checked_url
 
 ISSUE = """\
 name: my-study
@@ -59,7 +59,7 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
 
 def test_a_name_with_special_characters(tmp_path: Path) -> None:
     file = read(tmp_path, SMALL.replace("name: s", "name: 100% {mine}? é"))
-    assert checked(file.storage).database == f"{tmp_path}/100% {{mine}}? é.db"
+    assert checked_url(file.storage).database == f"{tmp_path}/100% {{mine}}? é.db"
 
 
 def test_a_command_with_limits_and_options(tmp_path: Path) -> None:
@@ -159,36 +159,38 @@ BAD_FILES = [
     ("a: 1\n---\nb: 2\n", r"study.yaml:2: not YAML: expected a single document"),
     ("name: a\nb: \x07\n", r"study.yaml:2: not YAML: the character"),
     (SMALL.replace("name: s", "name: a/b"), r"study.yaml:1: name: expected at most 100 characters without slashes"),
-    (SMALL.replace("name: s", "name:"), r"study.yaml:1: name: expected a text, got nothing"),
+    (SMALL.replace("name: s", "name:"), r"study.yaml:1: name: expected a value, got nothing"),
     (SMALL.replace("name: s", "name: .."), r"study.yaml:1: name: expected .* not beginning with a dot"),
     (SMALL + "direction: up\n", r"study.yaml:4: direction: expected one of 'minimize', 'maximize', got 'up'"),
     (SMALL + "direction: minimise\n", r"direction: .* got 'minimise'; did you mean 'minimize'\?"),
-    (SMALL + "trials: 0\n", r"study.yaml:4: trials: expected a whole number at least 1, got '0'"),
-    (SMALL + "trials: many\n", r"study.yaml:4: trials: expected a whole number at least 1, got 'many'"),
-    (SMALL + "trials: true\n", r"study.yaml:4: trials: expected a whole number at least 1, got 'true'"),
-    (SMALL + "seed: -1\n", r"study.yaml:4: seed: expected a whole number at least 0, got '-1'"),
-    (SMALL + "seed: 1.5\n", r"study.yaml:4: seed: expected a whole number at least 0, got '1.5'"),
+    (SMALL + "trials: 0\n", r"study.yaml:4: trials: expected a number at least 1, got '0'"),
+    (SMALL + "trials: many\n", r"study.yaml:4: trials: expected a whole number, got 'many'"),
+    (SMALL + "trials: true\n", r"study.yaml:4: trials: expected a whole number, got 'true'"),
+    (SMALL + "seed: -1\n", r"study.yaml:4: seed: expected a number at least 0, got '-1'"),
+    (SMALL + "seed: 1.5\n", r"study.yaml:4: seed: expected a whole number, got '1.5'"),
     (SMALL + "storage: nonsense\n", r"study.yaml:4: storage: a storage is a URL such as sqlite:///study.db"),
-    (SMALL + "storage: [a]\n", r"study.yaml:4: storage: expected a single value, got a list"),
+    (SMALL + "storage: [a]\n", r"study.yaml:4: storage: expected a text, got a list"),
     # tags: nothing is ever constructed
     ("!!python/object/apply:os.system ['true']\n", r"study.yaml:1: expected a mapping .*python/object.*never read"),
     (SMALL.replace("name: s", "name: !!python/name:os.system"), r"study.yaml:1: name: .*tag 'python/name:os.system'"),
     (SMALL + "seed: !mine 3\n", r"study.yaml:4: seed: .*got the tag '!mine', which is never read"),
     (SMALL.replace("{type", "!!python/dict {type"), r"study.yaml:3: parameters.x: expected a mapping .*python/dict"),
     # parameters
-    ("name: s\nparameters: {}\n", r"study.yaml:2: parameters: expected at least one parameter"),
+    ("name: s\nparameters: {}\n", r"study.yaml:2: parameters: expected at least one entry, got nothing"),
     ("name: s\nparameters: 3\n", r"study.yaml:2: parameters: expected a mapping"),
     ("name: s\nparameters: {x: 3}\n", r"study.yaml:2: parameters.x: expected a mapping"),
     (SMALL.replace("low: 0", "low: x"), r"study.yaml:3: parameters.x.low: expected a number, got 'x'"),
-    (SMALL.replace("low: 0", 'low: "0"'), r"parameters.x.low: expected a number, got '0'"),
+    (SMALL.replace("low: 0", 'low: "0"'), r"parameters.x.low: expected a number, got the text '0'"),
     (SMALL.replace("low: 0", "low: .inf"), r"parameters.x.low: expected a finite number, got '.inf'"),
     (SMALL.replace("low: 0", "low: .nan"), r"parameters.x.low: expected a finite number, got '.nan'"),
-    (SMALL.replace("low: 0", "low: 2"), r"parameters.x.low: expected low < high, got low 2 and high 1"),
+    (SMALL.replace("low: 0", "low: 2"), r"parameters.x.low: expected low < high, got low 2.0 and high 1.0"),
+    (SMALL.replace("low: 0", f"low: 1{'0' * 400}"), r"parameters.x.low: expected a number, got '100"),
+    (SMALL.replace("float, low: 0", f"int, low: 1{'0' * 400}"), r"parameters.x.low: expected low < high, got low 100"),
     (SMALL.replace("low: 0, ", ""), r"study.yaml:3: parameters.x: 'low' is missing"),
     (SMALL.replace("type: float, ", ""), r"parameters.x: 'type' is missing: float, int or categorical"),
     (SMALL.replace("float", "flaot"), r"parameters.x.type: expected one of .*; did you mean 'float'\?"),
     (SMALL.replace("high: 1", "hgih: 1"), r"parameters.x.hgih: unknown field; did you mean 'high'\?"),
-    (SMALL.replace("high: 1", "high: 1, log: true"), r"parameters.x.low: a log scale needs low > 0, got 0"),
+    (SMALL.replace("high: 1", "high: 1, log: true"), r"parameters.x.low: a log scale needs low > 0, got 0.0"),
     (SMALL.replace("high: 1", "high: 1, log: maybe"), r"parameters.x.log: expected true or false, got 'maybe'"),
     (SMALL.replace("high: 1", "high: 1, step: 0"), r"parameters.x.step: expected a step above 0"),
     (SMALL.replace("high: 1", "high: 1, step: 3"), r"parameters.x.step: expected a step above 0 and at most"),
@@ -219,11 +221,11 @@ BAD_FILES = [
     (SMALL + "constraints:\n- x <= 1\n- y <= 1\n", r"study.yaml:6: constraints\[1\]: .*'y'"),
     (SMALL + "constraints:\n- x is small\n", r"study.yaml:5: constraints\[0\]: "),
     (SMALL + "options: {betta: 3}\n", r"study.yaml:4: options.betta: unknown field; did you mean 'beta'\?"),
-    (SMALL + "options: {beta: -1}\n", r"study.yaml:4: options.beta: expected a finite number at least 0"),
+    (SMALL + "options: {beta: -1}\n", r"study.yaml:4: options.beta: expected a number at least 0"),
     (SMALL + "options: {beta: practicle}\n", r"options.beta: expected one of .* did you mean 'practical'\?"),
-    (SMALL + "options: {noise: .inf}\n", r"study.yaml:4: options.noise: expected a finite number at least 0"),
+    (SMALL + "options: {noise: .inf}\n", r"study.yaml:4: options.noise: expected a finite number, got '.inf'"),
     (SMALL + "options: {graph: known}\n", r"study.yaml:4: options.graph: expected one of 'learned', 'random'"),
-    (SMALL + "options: {n_initial: 0}\n", r"study.yaml:4: options.n_initial: expected a whole number at least 1"),
+    (SMALL + "options: {n_initial: 0}\n", r"study.yaml:4: options.n_initial: expected a number at least 1"),
     # objective
     (SMALL + "objective: train:run\n", r"study.yaml:4: objective: expected a mapping .*, got 'train:run'"),
     (SMALL + "objective: {}\n", r"study.yaml:4: objective: expected python: .* or command: .*, one of the two"),
@@ -232,8 +234,8 @@ BAD_FILES = [
     (SMALL + 'objective: {pyhton: "a:b"}\n', r"study.yaml:4: objective.pyhton: unknown field; did you mean 'python'\?"),
     (SMALL + 'objective: {python: "a.b"}\n', r'objective.python: expected "module:function", got \'a.b\''),
     (SMALL + 'objective: {python: "a:b()"}\n', r'objective.python: expected "module:function"'),
-    (SMALL + 'objective: {python: "a:b", timeout: 0}\n', r"objective.timeout: expected seconds above 0, got '0'"),
-    (SMALL + 'objective: {python: "a:b", retries: -1}\n', r"objective.retries: expected a whole number at least 0"),
+    (SMALL + 'objective: {python: "a:b", timeout: 0}\n', r"objective.timeout: expected a number above 0, got '0'"),
+    (SMALL + 'objective: {python: "a:b", retries: -1}\n', r"objective.retries: expected a number at least 0"),
     (SMALL + 'objective: {command: "a {x"}\n', r"objective.command: argument '\{x' has a single '\{'"),
     (SMALL + 'objective: {command: "a x}"}\n', r"objective.command: argument 'x\}' has a single '\}'"),
     (SMALL + 'objective: {command: "a \'b {x}"}\n', r"objective.command: cannot be split into arguments: No closing"),
@@ -241,10 +243,10 @@ BAD_FILES = [
     (SMALL + 'objective: {command: "a {x.real}"}\n', r"objective.command: \{x.real\} is no parameter"),
     (SMALL + 'objective: {command: "a {x:.3f}"}\n', r"objective.command: \{x:.3f\} is no parameter"),
     (SMALL + 'objective: {command: "a b"}\n', r"objective.command: the command never uses 'x': write \{x\} where"),
-    (SMALL + 'objective: {command: ""}\n', r"study.yaml:4: objective.command: expected a text, got nothing"),
+    (SMALL + 'objective: {command: ""}\n', r"study.yaml:4: objective.command: expected a program and its arguments"),
     (SMALL + 'objective: {command: " "}\n', r"objective.command: expected a program and its arguments, got nothing"),
     (SMALL + "objective: {command: []}\n", r"objective.command: expected a program and its arguments, got nothing"),
-    (SMALL + 'objective: {command: [a, [b], "{x}"]}\n', r"objective.command\[1\]: expected a single value, got a list"),
+    (SMALL + 'objective: {command: [a, [b], "{x}"]}\n', r"objective.command\[1\]: expected a text, got a list"),
 ]
 
 
@@ -252,6 +254,25 @@ BAD_FILES = [
 def test_an_error_names_file_line_and_field(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(StudyFileError, match=message):
         read(tmp_path, text)
+
+
+def test_all_errors_are_named_in_the_order_of_their_lines(tmp_path: Path) -> None:
+    with pytest.raises(StudyFileError) as caught:
+        read(tmp_path, "name: a/b\nparameters:\n  x: {type: float, low: a, high: b}\ntrials: 0\nseed: -1\n")
+    lines = [line.removeprefix(f"{tmp_path}/study.yaml:") for line in str(caught.value).splitlines()]
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["1", "name"],
+        ["3", "parameters.x.high"],
+        ["3", "parameters.x.low"],
+        ["4", "trials"],
+        ["5", "seed"],
+    ]
+
+
+def test_aliases_that_multiply_are_read_once(tmp_path: Path) -> None:
+    levels = "".join(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]\n" for k in range(1, 40))
+    with pytest.raises(StudyFileError, match="a0: unknown field"):
+        read(tmp_path, f"a0: &a0 [x]\n{levels}")
 
 
 def test_an_error_shows_the_path_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

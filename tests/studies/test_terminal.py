@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dechbo.studies.opened import OpenStudy
+from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 from study_cases import write_study
 
@@ -101,15 +101,15 @@ def study_in(folder: Path, function: str, trials: int) -> Path:
     return path
 
 
-def opened(path: Path) -> OpenStudy:
-    return OpenStudy(StudyFile.read(path), create=False)
+def opened(path: Path) -> StudyStore:
+    return StudyStore(StudyFile.read(path), create=False)
 
 
 def states(path: Path) -> list[str]:
     return [trial.state.name for trial in opened(path).trials]
 
 
-def test_one_ctrl_c_finishes_what_runs_and_the_same_command_goes_on(tmp_path):
+def test_one_ctrl_c_finishes_what_runs_and_the_same_command_continues(tmp_path: Path) -> None:
     path = study_in(tmp_path, "gated", 3)
     first = Terminal(tmp_path, "optimize", path.name, "--no-picture")
     first.until(r"0 of 3[\s\S]*trial 0 for")
@@ -117,27 +117,27 @@ def test_one_ctrl_c_finishes_what_runs_and_the_same_command_goes_on(tmp_path):
         time.sleep(0.02)
     assert "\x1b[?25l" in first.raw  # a live display hides the cursor
     first.interrupt()
-    first.until("finishing 1 running evaluation; Ctrl-C again to leave at once")
+    first.until("waiting for 1 running evaluation; Ctrl-C again to stop at once")
     (tmp_path / "go").touch()
     assert first.end() == 130
-    assert "ended early, nothing is lost" in first.shown
-    assert f"go on           dechbo optimize {path.name}\n" in first.shown
+    assert "stopped early, nothing is lost" in first.shown
+    assert f"continue        dechbo optimize {path.name}\n" in first.shown
     assert first.raw.rindex("\x1b[?25h") > first.raw.rindex("\x1b[?25l")  # and gives it back
     assert states(path) == ["COMPLETE"]
 
     second = Terminal(tmp_path, "optimize", path.name, "--no-picture")
     assert second.end() == 0
-    assert "goes on: 1 of 3 trials are done" in second.shown
+    assert "continues: 1 of 3 trials are done" in second.shown
     assert "best value" in second.shown
     assert states(path) == ["COMPLETE"] * 3
 
 
-def test_a_second_ctrl_c_leaves_at_once_and_the_trial_is_made_again(tmp_path):
+def test_a_second_ctrl_c_stops_at_once_and_the_trial_is_made_again(tmp_path: Path) -> None:
     path = study_in(tmp_path, "gated", 2)
     first = Terminal(tmp_path, "optimize", path.name, "--no-picture")
     first.until("trial 0 for")
     first.interrupt()
-    first.until("finishing 1 running")
+    first.until("waiting for 1 running")
     first.interrupt()
     assert first.end() == 130
     assert f"dechbo optimize {path.name}" in first.shown
@@ -154,21 +154,21 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_trial_is_made_again(tmp_path):
 
 
 @pytest.mark.system
-def test_the_whole_study_in_a_terminal_with_two_workers(tmp_path):
+def test_the_whole_study_in_a_terminal_with_two_workers(tmp_path: Path) -> None:
     path = study_in(tmp_path, "slow", 16)
     terminal = Terminal(tmp_path, "optimize", path.name, "--workers", "2")
     terminal.until(r"trial \d+ for .*trial \d+ for")
     terminal.until("left")
     terminal.until(r"gap +(0: proven|at most|none: (?!a point))")
     assert terminal.end() == 0
-    for part in ("study 'small': 16 trials, 2 workers", "interactions", "as JSON", "what acts together", "small.png"):
+    for part in ("study 'small': 16 trials, 2 workers", "interactions", "as JSON", "Interactions", "small.png"):
         assert part in terminal.shown
     assert states(path) == ["COMPLETE"] * 16
     assert (tmp_path / "small.png").stat().st_size > 20_000
 
 
 @pytest.mark.system
-def test_sigterm_leaves_at_once_and_a_dead_process_is_taken_up(tmp_path):
+def test_sigterm_stops_at_once_and_the_next_run_recovers_the_trial(tmp_path: Path) -> None:
     path = study_in(tmp_path, "gated", 2)
     for sign, code in ((signal.SIGTERM, 143), (signal.SIGKILL, -9)):
         terminal = Terminal(tmp_path, "optimize", path.name, "--no-picture")
@@ -184,7 +184,7 @@ def test_sigterm_leaves_at_once_and_a_dead_process_is_taken_up(tmp_path):
 
 
 @pytest.mark.system
-def test_a_log_has_one_line_per_trial_and_no_control_codes(tmp_path):
+def test_a_log_has_one_line_per_trial_and_no_control_codes(tmp_path: Path) -> None:
     path = study_in(tmp_path, "slow", 5)
     code = "from dechbo.cli import main; main()"
     environment = {**os.environ, "FORCE_COLOR": "1", "LANG": "C", "PYTHONIOENCODING": "ascii"}

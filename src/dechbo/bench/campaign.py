@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from dechbo.bench import methods, paper, problems
-from dechbo.bench.fleet import work_off
 from dechbo.bench.methods import chosen
+from dechbo.bench.parallel import run_all
 from dechbo.bench.progress import Progress
 from dechbo.bench.records import FINISHED, BenchError, Journal, Record, Run, absent, write_absent
 from dechbo.errors import DechboError, OptionError
@@ -75,7 +75,7 @@ def run(
                 journal.remove()
     with Progress(console, runs, workers, skipped=len(wanted) - len(runs)) as progress:
         try:
-            work_off(runs, results, workers=workers, cpu_limit=cpu_limit, audience=progress)
+            run_all(runs, results, workers=workers, cpu_limit=cpu_limit, progress=progress)
         except KeyboardInterrupt:
             stopped = True
         else:

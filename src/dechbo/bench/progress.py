@@ -13,8 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dechbo.bench.fleet import NOT_RUN
-from dechbo.bench.records import FINISHED, Run
+from dechbo.bench.records import FINISHED, NOT_RUN, Run
 
 
 class Progress:
@@ -73,9 +72,6 @@ class Progress:
         text.append(f" regret {regret:<12.5g}").append(f" {status}", style=colour)
         text.append(f"  {clock(seconds)}, left {clock(self.seconds_left())}", style="dim")
         self.console.print(text, soft_wrap=True)
-
-    def tick(self) -> None:
-        """Nothing happened for a moment."""
 
     # ------------------------------------------------------- what it shows
 

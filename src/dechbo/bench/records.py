@@ -30,6 +30,7 @@ from dechbo.errors import DechboError
 Array = NDArray[np.float64]
 
 FINISHED, OUT_OF_TIME, CRASHED = "finished", "out of time", "crashed"
+NOT_RUN = "not run"  # of a run without a record
 FORMAT, VERSION = "dechbo bench run", 1
 
 

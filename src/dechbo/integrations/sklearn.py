@@ -1,4 +1,8 @@
-"""DecHBOSearchCV: scikit-learn's hyperparameter search, with candidates from dechbo."""
+"""DecHBOSearchCV: scikit-learn's hyperparameter search, with candidates from dechbo.
+
+Fits run through scikit-learn's own ``evaluate_candidates`` (joblib), not through ``dechbo.execution``: ``n_jobs``,
+joblib's backends, metadata routing, callbacks and ``cv_results_`` then work as in every other search.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ try:
     from sklearn.base import is_classifier
     from sklearn.exceptions import FitFailedWarning
     from sklearn.model_selection import check_cv
-    from sklearn.model_selection._search import BaseSearchCV  # where scikit-learn itself has it from
+    from sklearn.model_selection._search import BaseSearchCV  # scikit-learn's own searches subclass it too
     from sklearn.utils import check_random_state
     from sklearn.utils.validation import check_is_fitted
 except ModuleNotFoundError as missing:
@@ -30,43 +34,44 @@ from dechbo.optimizer import Optimizer
 from dechbo.space import Space
 from dechbo.theory import TheoryOptions
 
-IDLE = 0.2  # a batch may leave at most this part of the jobs without work
+MAX_IDLE_JOBS = 0.2  # share of the jobs that a batch may leave without work
 
 
 class DecHBOSearchCV(BaseSearchCV):
-    """Cross-validated search by Bayesian optimisation: every candidate is chosen from the scores of those before it.
+    """Cross-validated search by Bayesian optimisation: each candidate is chosen from the scores of those before it.
 
-    Use it like ``RandomizedSearchCV``; after ``fit`` it has the same attributes, and two of its own.
+    Use it like ``RandomizedSearchCV``; after ``fit`` it has the same attributes, and two more.
 
     Parameters
     ----------
     estimator
         What to tune; with a pipeline, parameters are named ``step__parameter``.
     space
-        A ``Space``, or a dict of names to ``Float``, ``Int`` or ``Categorical``; in a dict, ``(low, high)`` is a range
-        (whole numbers if both are), and a list holds choices, of any type: None, strings, estimators.
+        A ``Space``, or a dict from names to ``Float``, ``Int`` or ``Categorical``. In a dict, ``(low, high)`` is a
+        range (of whole numbers if both are), and a list holds choices of any type: None, strings, estimators.
     n_iter
         How many candidates to try.
     scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
-        As in scikit-learn. With several metrics ``refit`` names the one to search by. All candidates see the same
-        splits, also of a shuffling ``cv``.
+        As in scikit-learn. With several metrics, ``refit`` names the one to search by. All candidates see the same
+        splits, even if ``cv`` shuffles.
     random_state
-        Fixes every random choice of the search.
+        Seed of the search.
     batch_size
-        How many candidates to try side by side; without it as few as keep ``n_jobs`` busy. Same ``batch_size``, same
-        candidates, whatever ``n_jobs``.
+        How many candidates to try at a time; by default, as few as keep ``n_jobs`` busy. With the same ``batch_size``
+        the candidates are the same for any ``n_jobs``.
     n_initial, max_factor_size, noise, beta
         As in ``Optimizer``.
     graph
-        "learned" (or None), "random", a ``FactorGraph``, or which parameters act together: ``[("C", "gamma"), ...]``.
+        "learned" (or None), "random", a ``FactorGraph``, or the groups of parameters that interact:
+        ``[("C", "gamma"), ...]``.
 
     Attributes
     ----------
     optimizer_
-        The ``Optimizer``, told all scores: ``predict``, ``recommend``, ``ask`` for more. Choices that are not plain
-        values stand there by a label.
+        The ``Optimizer``, with all scores: use it to ``predict``, ``recommend`` or ``ask`` for more. Choices that are
+        not plain values appear as labels.
     interactions_
-        Which parameters act together, the largest share first; needs a learned graph.
+        Which parameters interact, the largest share first; needs a learned graph.
     """
 
     def __init__(
@@ -114,7 +119,7 @@ class DecHBOSearchCV(BaseSearchCV):
 
     @property
     def interactions_(self) -> list[Interaction]:
-        """Which parameters act together, the largest share first; empty if no candidate got a score."""
+        """Which parameters interact, the largest share first; empty if no candidate has a score."""
         check_is_fitted(self)
         return self.optimizer_.interactions() if self.optimizer_.best is not None else []
 
@@ -125,44 +130,44 @@ class DecHBOSearchCV(BaseSearchCV):
         self._check_metric_is_named()
         choices = Choices.of(self.space)
         optimizer = self._new_optimizer(choices.space)
-        splits = None if isinstance(self.cv, Iterator) else _SameSplits(self.cv, self.estimator)
-        self._lost = _Lost()
+        splits = None if isinstance(self.cv, Iterator) else _FixedSplits(self.cv, self.estimator)
+        self._failed = _FailedCandidates()
         results: dict[str, Any] = {}
-        made = 0
+        tried = 0
         with _task(self, callback_ctx, "search") as search:
-            while made < n_iter:
-                batch = _next_batch(optimizer, min(size, n_iter - made))
+            while tried < n_iter:
+                batch = _next_batch(optimizer, min(size, n_iter - tried))
                 if not batch:
-                    warnings.warn(f"the space has only {made} points, fewer than n_iter={n_iter}", stacklevel=2)
+                    warnings.warn(f"the space has only {tried} points, fewer than n_iter={n_iter}", stacklevel=2)
                     break
                 candidates = [choices.candidate(params) for params in batch]
                 with _task(self, search, "batch", sequential_subtasks=False) as task:
                     reporting = {} if task is None else {"callback_ctx": task}
                     try:
                         results = evaluate_candidates(candidates, cv=splits, **reporting)
-                        scores = self._scores(results)[made:]
+                        scores = self._scores(results)[tried:]
                     except ValueError as error:
-                        self._lost.add(made, candidates, error)
+                        self._failed.add(tried, candidates, error)
                         scores = [self.error_score] * len(batch)
                 for params, score in zip(batch, scores, strict=True):
                     optimizer.tell(params, float(score))
-                made += len(batch)
+                tried += len(batch)
                 if self.batch_size is None and results:
-                    size = _filling(effective_n_jobs(self.n_jobs), self._lost.n_splits)
+                    size = _default_batch_size(effective_n_jobs(self.n_jobs), self._failed.n_splits)
         if not results:
-            raise self._lost.errors[-1]
-        results.update(self._format_results(*self._lost.given))  # those lost at the end are not in it yet
+            raise self._failed.errors[-1]
+        results.update(self._format_results(*self._failed.reported))  # adds those that failed after the last success
         failed = sum(evaluation.failed for evaluation in optimizer.evaluations)
         if failed:
-            warnings.warn(f"{failed} of {made} candidates have no finite score", stacklevel=2)
+            warnings.warn(f"{failed} of {tried} candidates have no finite score", stacklevel=2)
         self.optimizer_ = optimizer
-        del self._lost
+        del self._failed
 
     def _format_results(self, candidate_params: Any, n_splits: int, out: Any, more_results: Any = None) -> Any:
-        """As in scikit-learn, with the candidates of which no fit succeeded in their places."""
-        with warnings.catch_warnings():  # it would warn of the same NaN again after every batch
+        """As in scikit-learn, plus the candidates whose fits all failed, each in its place."""
+        with warnings.catch_warnings():  # it would repeat its warning about NaN after every batch
             warnings.filterwarnings("ignore", "One or more of the", UserWarning)
-            return super()._format_results(*self._lost.joined(candidate_params, n_splits, out, self.error_score))
+            return super()._format_results(*self._failed.merged(candidate_params, n_splits, out, self.error_score))
 
     def _new_optimizer(self, space: Space) -> Optimizer:
         graph = self.graph
@@ -188,7 +193,7 @@ class DecHBOSearchCV(BaseSearchCV):
             )
 
     def _scores(self, results: Mapping[str, Any]) -> Any:
-        """The mean scores to search by; only now a callable scorer shows what it returns."""
+        """The mean scores to search by; what a callable scorer returns is known only now."""
         metrics = [key.removeprefix("mean_test_") for key in results if key.startswith("mean_test_")]
         name = self.refit if self.refit in metrics else "score"
         if name not in metrics:
@@ -196,18 +201,18 @@ class DecHBOSearchCV(BaseSearchCV):
         return results[f"mean_test_{name}"]
 
 
-def _filling(jobs: int, n_splits: int) -> int:
-    """The smallest number of candidates whose fits leave few of the jobs idle."""
+def _default_batch_size(jobs: int, n_splits: int) -> int:
+    """The smallest number of candidates whose fits keep nearly all jobs busy."""
 
     def idle(size: int) -> float:
         fits = size * n_splits
         return 1 - fits / (math.ceil(fits / jobs) * jobs)
 
-    return next(size for size in range(1, jobs + 1) if idle(size) <= IDLE)
+    return next(size for size in range(1, jobs + 1) if idle(size) <= MAX_IDLE_JOBS)
 
 
 def _next_batch(optimizer: Optimizer, size: int) -> list[dict[str, Any]]:
-    """Up to ``size`` points, fewer where a finite space has no more."""
+    """Up to ``size`` points, fewer if the space has no more."""
     batch: list[dict[str, Any]] = []
     try:
         while len(batch) < size:
@@ -217,51 +222,51 @@ def _next_batch(optimizer: Optimizer, size: int) -> list[dict[str, Any]]:
     return batch
 
 
-class _SameSplits:
-    """A splitter that splits once: what is compared has seen the same data, also where the splitter shuffles."""
+class _FixedSplits:
+    """A splitter that splits once, so that scores are comparable even if ``cv`` shuffles."""
 
     def __init__(self, cv: Any, estimator: Any) -> None:
         self.cv = cv
-        self.classifies = is_classifier(estimator)
+        self.classifier = is_classifier(estimator)
         self.splits: list[Any] | None = None
 
     def split(self, X: Any, y: Any = None, **params: Any) -> Iterator[Any]:
         """The splits of the first call."""
         if self.splits is None:
-            self.splits = list(check_cv(self.cv, y, classifier=self.classifies).split(X, y, **params))
+            self.splits = list(check_cv(self.cv, y, classifier=self.classifier).split(X, y, **params))
         return iter(self.splits)
 
 
-class _Lost:
-    """Candidates of which every fit failed.
+class _FailedCandidates:
+    """Candidates whose fits all failed.
 
-    scikit-learn takes a batch of only such candidates for a mistake, raises and keeps nothing of it. One by one that is
-    ordinary: the parameters do not work.
+    If a batch holds no others, scikit-learn raises and drops it. With small batches that is no mistake of the user:
+    such parameters simply do not work.
     """
 
     def __init__(self) -> None:
         self.candidates: list[tuple[int, dict[str, Any]]] = []
         self.errors: list[ValueError] = []
-        self.given: tuple[Any, int, Any] = ([], 0, [])  # what scikit-learn made its last results of
+        self.reported: tuple[Any, int, Any] = ([], 0, [])  # candidates, splits and rows of scikit-learn's last results
 
     @property
     def n_splits(self) -> int:
-        """How many splits there are, once there are results."""
-        return self.given[1]
+        """How many splits there are; 0 before the first result."""
+        return self.reported[1]
 
     def add(self, place: int, candidates: list[dict[str, Any]], error: ValueError) -> None:
-        """Take over a batch from number ``place`` on; errors that are none of its fits' go on."""
+        """Record a batch that starts at number ``place``; an error that does not come from its fits is raised again."""
         if not str(error).startswith("\nAll the "):
             raise error
         self.candidates += enumerate(candidates, place)
         self.errors.append(error)
         warnings.warn(f"no fit succeeded with {candidates}:{error}", FitFailedWarning, stacklevel=3)
 
-    def joined(self, candidates: Any, n_splits: int, rows: Any, error_score: Any) -> tuple[list[Any], int, list[Any]]:
-        """All candidates and a row for each of their splits, in the order they were tried."""
-        self.given = (candidates, n_splits, rows)
+    def merged(self, candidates: Any, n_splits: int, rows: Any, error_score: Any) -> tuple[list[Any], int, list[Any]]:
+        """All candidates, and a row for each of their splits, in the order of trying."""
+        self.reported = (candidates, n_splits, rows)
         candidates, rows = list(candidates), list(rows)
-        failed = dict(rows[0], fit_error="lost", fit_time=0.0, score_time=0.0)
+        failed = dict(rows[0], fit_error="failed", fit_time=0.0, score_time=0.0)
         for key in ("test_scores", "train_scores"):
             if key in failed:
                 several = isinstance(failed[key], dict)
@@ -274,7 +279,7 @@ class _Lost:
 
 @contextmanager
 def _task(search: Any, parent: Any, name: str, **about: Any) -> Iterator[Any]:
-    """A step that scikit-learn's callbacks hear of, where it has them (since 1.9)."""
+    """A step reported to scikit-learn's callbacks, if this version has them (since 1.9)."""
     if parent is None:
         yield None
         return

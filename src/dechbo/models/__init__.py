@@ -23,7 +23,7 @@ Refits
     - Between them a warm refit is due once the observations have grown by a twentieth, or at once if a value lies 100
       standard deviations away. Otherwise hyperparameters and units stay, and only the data grow.
     - A resumed run replays at most nine asks and arrives at the same model. What was replayed is returned, so that
-      whoever caches anything between asks (an engine) can follow the same steps.
+      a cache that lives between asks (an engine) can follow the same steps.
 
 Failed evaluations never enter a model as numbers. Pending points are not part of a model either: the search conditions
 the posterior's deviations on them and keeps its mean.

@@ -1,4 +1,4 @@
-"""One step: from a history and a model to the next point. Covered by ``tests/optimizer/test_optimizer.py``."""
+"""One step: from a history and a model to the next point."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class AlsoExcluded:
-    """The points of ``excluded``, and those for which ``rule`` is true. Covered by ``tests/search/test_restart.py``."""
+    """The points of ``excluded``, and those for which ``rule`` is true."""
 
     excluded: Exclusion
     rule: Callable[[Array], bool]

@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dechbo.studies.objective import CommandObjective, Objective, Outcome, PythonObjective
     from dechbo.studies.run import Event, StudyRun
-    from dechbo.studies.storage import make_storage, shown
+    from dechbo.studies.storage import make_storage
     from dechbo.studies.studyfile import StudyFile
-    from dechbo.studies.workers import ProcessWorkers, Workers
 
 _HOMES = {
     "CommandObjective": "objective",
     "Event": "run",
     "Objective": "objective",
     "Outcome": "objective",
-    "ProcessWorkers": "workers",
     "PythonObjective": "objective",
     "StudyFile": "studyfile",
     "StudyRun": "run",
-    "Workers": "workers",
     "make_storage": "storage",
-    "shown": "storage",
 }
 
 __all__ = [
@@ -32,13 +28,10 @@ __all__ = [
     "Event",
     "Objective",
     "Outcome",
-    "ProcessWorkers",
     "PythonObjective",
     "StudyFile",
     "StudyRun",
-    "Workers",
     "make_storage",
-    "shown",
 ]
 
 

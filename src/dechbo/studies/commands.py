@@ -1,8 +1,9 @@
-"""The commands around a study file: optimize, best, trials, interactions, export, import, ask, tell, init."""
+"""The commands on a study file: optimize, best, trials, interactions, export, import, ask, tell, init."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,30 +12,30 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dechbo.studies.opened import OpenStudy
+    from dechbo.studies.store import StudyStore
 
 Study = Annotated[Path, typer.Argument(help="The study file, YAML.", metavar="STUDY.YAML", show_default=False)]
 Storage = Annotated[
-    str | None, typer.Option("--storage", metavar="URL", help="Where trials are kept, instead of the file's.")
+    str | None, typer.Option("--storage", metavar="URL", help="Where the trials are stored; overrides the file.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="JSON for programs, nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON only, for programs.")]
 
 
 def optimize(
     study: Study,
     trials: Annotated[
-        int | None, typer.Option("--trials", "-n", min=1, metavar="N", help="Trials in all, instead of the file's.")
+        int | None, typer.Option("--trials", "-n", min=1, metavar="N", help="Trials in total; overrides the file.")
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", "-w", min=1, metavar="K", help="Evaluations side by side; 1 if not given."),
+        typer.Option("--workers", "-w", min=1, metavar="K", help="Parallel evaluations; 1 by default."),
     ] = None,
     storage: Storage = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, metavar="S", help="Of a new study, instead of the file's.")
+        int | None, typer.Option("--seed", min=0, metavar="S", help="Seed of a new study; overrides the file.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="Begin no trial after so long.")
+        float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="Start no trial after this time.")
     ] = None,
     ray: Annotated[
         str | None,
@@ -44,20 +45,20 @@ def optimize(
         bool, typer.Option("--keep-going", help="Do not stop when the first evaluations all fail.")
     ] = False,
     picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE.png", help="Where the picture goes at the end.")
+        Path | None, typer.Option("--picture", metavar="FILE.png", help="Where to save the final picture.")
     ] = None,
-    no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw none.")] = False,
+    no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw no picture.")] = False,
 ) -> None:
-    """Run a study, or go on with it, with a live display.
+    """Run or continue a study, with a live display.
 
-    Ctrl-C ends it cleanly, the same command goes on.
+    Ctrl-C stops it cleanly; the same command continues.
 
     Example: dechbo optimize study.yaml --workers 2 --trials 100
     """
-    from dechbo.studies.session import Wish, optimize
+    from dechbo.studies.optimize import OptimizeArguments, optimize
 
-    wish = Wish(study, trials, workers, storage, seed, timeout, ray, keep_going, picture, no_picture)
-    raise typer.Exit(optimize(wish, _console()))
+    arguments = OptimizeArguments(study, trials, workers, storage, seed, timeout, ray, keep_going, picture, no_picture)
+    raise typer.Exit(optimize(arguments, _console()))
 
 
 def best(study: Study, storage: Storage = None, as_json: Json = False) -> None:
@@ -65,77 +66,72 @@ def best(study: Study, storage: Storage = None, as_json: Json = False) -> None:
 
     Example: dechbo best study.yaml --json
     """
-    from dechbo.studies.rows import rows_of
-    from dechbo.studies.summary import best_table
+    from dechbo.studies.summary import print_best
+    from dechbo.studies.trial_table import trial_rows
 
     opened = _open(study, storage, readonly=True)
     found = opened.best
     if found is None:
         typer.echo(f"no feasible trial yet in study {opened.file.name!r} ({opened.finished} finished)", err=True)
         raise typer.Exit(1)
-    row = rows_of([found], opened.file.space.names)[0]
+    row = trial_rows([found], opened.file.space.names)[0]
     if as_json:
-        _print_json({"study": opened.file.name, "direction": opened.file.direction, **row.to_json()})
+        _print_json({"study": opened.file.name, "direction": opened.file.direction, **asdict(row)})
     else:
-        best_table(opened, row, _console())
+        print_best(opened, row, _console())
 
 
 def trials(
     study: Study,
-    last: Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="Only the latest N.")] = None,
+    last: Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="Show the latest N only.")] = None,
     storage: Storage = None,
-    params: Annotated[bool, typer.Option("--params", help="Show the parameters too; --json always does.")] = False,
+    params: Annotated[bool, typer.Option("--params", help="Show the parameters, too; --json always does.")] = False,
     as_json: Json = False,
 ) -> None:
     """List the trials: state, value, time, errors.
 
     Example: dechbo trials study.yaml --last 20
     """
-    from dechbo.studies.rows import rows_of
-    from dechbo.studies.summary import trials_table
+    from dechbo.studies.summary import print_trials
+    from dechbo.studies.trial_table import trial_rows
 
     opened = _open(study, storage, readonly=True)
-    rows = rows_of(opened.trials, opened.file.space.names)
+    rows = trial_rows(opened.trials, opened.file.space.names)
     chosen = rows if last is None else rows[-last:]
     if as_json:
-        _print_json([row.to_json() for row in chosen])
+        _print_json([asdict(row) for row in chosen])
     elif not chosen:
         typer.echo("no trials yet")
     else:
         found = opened.best
         shown = opened.file.space.names if params else ()
-        trials_table(chosen, found.number if found is not None else None, _console(), params=shown)
+        print_trials(chosen, found.number if found is not None else None, _console(), params=shown)
 
 
 def interactions(
     study: Study,
     storage: Storage = None,
     stored: Annotated[
-        bool, typer.Option("--stored", help="As learned last during the run, at once, without a new model.")
+        bool, typer.Option("--stored", help="Show what the run learned last, without fitting a new model.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say which parameters act together, and how sure that is.
+    """Show which parameters interact, and with which probability.
 
     Example: dechbo interactions study.yaml
     """
+    from dechbo.errors import StudyError
     from dechbo.integrations.optuna import learned_graph
-    from dechbo.studies.summary import given_factors, interaction_lines
+    from dechbo.studies.summary import interaction_lines, why_not_learned
 
     opened = _open(study, storage, readonly=True)
-    given = given_factors(opened)
-    if given is not None:
-        from dechbo.errors import StudyError
-
-        raise StudyError(given)
-    if stored:
-        kept = learned_graph(opened.study)
-        if kept is None:
-            typer.echo("none learned yet: a graph is kept once the model has chosen a trial", err=True)
-            raise typer.Exit(1)
-        found = kept
-    else:
-        found = opened.optimizer().interactions()
+    reason = why_not_learned(opened)
+    if reason is not None:
+        raise StudyError(reason)
+    found = learned_graph(opened.study) if stored else opened.optimizer().interactions()
+    if found is None:
+        typer.echo("none learned yet: interactions are stored once a model suggests a trial", err=True)
+        raise typer.Exit(1)
     if as_json:
         _print_json([{"parameters": list(i.scope), "probability": i.probability, "share": i.share} for i in found])
         return
@@ -145,7 +141,7 @@ def interactions(
 
 def export(
     study: Study,
-    csv: Annotated[str, typer.Option("--csv", metavar="FILE", help="The file to write; - for standard output.")],
+    csv: Annotated[str, typer.Option("--csv", metavar="FILE", help="File to write; - for standard output.")],
     storage: Storage = None,
 ) -> None:
     """Write all trials as CSV.
@@ -153,11 +149,11 @@ def export(
     Example: dechbo export study.yaml --csv trials.csv
     """
     from dechbo.errors import OptionError
-    from dechbo.studies.csvfiles import to_csv
-    from dechbo.studies.rows import rows_of
+    from dechbo.studies.trial_csv import to_csv
+    from dechbo.studies.trial_table import trial_rows
 
     opened = _open(study, storage, readonly=True)
-    rows = rows_of(opened.trials, opened.file.space.names)
+    rows = trial_rows(opened.trials, opened.file.space.names)
     text = to_csv(rows, opened.file.space)
     if csv == "-":
         typer.echo(text, nl=False)
@@ -173,81 +169,84 @@ def import_(
     study: Study,
     results: Annotated[
         Path,
-        typer.Argument(help="A CSV file with a column per parameter and one for the value.", metavar="RESULTS.CSV"),
+        typer.Argument(help="CSV file with a column for each parameter and one for the value.", metavar="RESULTS.CSV"),
     ],
     value: Annotated[
-        str | None, typer.Option("--value", metavar="COLUMN", help="The column of the value; 'value' if not given.")
+        str | None, typer.Option("--value", metavar="COLUMN", help="Column of the value; 'value' by default.")
     ] = None,
     storage: Storage = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Import the good rows, name the others.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Import the good rows and list the others.")] = False,
 ) -> None:
-    """Take old results from CSV as a warm start.
+    """Import old results from CSV as a warm start.
 
     Example: dechbo import study.yaml old.csv --value loss
     """
-    from dechbo.studies.laboratory import old_results, take_over
-    from dechbo.studies.opened import OpenStudy
+    from dechbo.studies.manual import import_results
+    from dechbo.studies.store import StudyStore
     from dechbo.studies.studyfile import StudyFile
+    from dechbo.studies.trial_csv import read_results
 
     file = StudyFile.read(study)
-    old = old_results(results, file.space, value=value, skip_bad=skip_bad)  # first: a bad file creates no study
-    for line in take_over(OpenStudy(file, storage=storage), old):
+    old = read_results(results, file.space, value=value)  # first: a bad file creates no study
+    if not skip_bad:
+        old.check()
+    for line in import_results(StudyStore(file, storage=storage), old):
         typer.echo(line)
 
 
 def ask(
     study: Study,
-    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="How many experiments to make side by side.")] = 1,
+    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Number of trials to evaluate in parallel.")] = 1,
     fix: Annotated[
-        list[str] | None, typer.Option("--fix", metavar="NAME=VALUE", help="Hold a parameter; may be repeated.")
+        list[str] | None, typer.Option("--fix", metavar="NAME=VALUE", help="Fix a parameter; may be repeated.")
     ] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Ask for the next experiment, to be made by hand.
+    """Ask for the next trial, to evaluate it by hand.
 
     Example: dechbo ask study.yaml -n 2
     """
-    from dechbo.studies.laboratory import ask_for, fixed_of, show_asked
+    from dechbo.studies.manual import ask_trials, fixed_params, print_asked
 
     opened = _open(study, storage, create=True)
-    asked = ask_for(opened, n, fixed_of(opened, fix or []))
+    asked = ask_trials(opened, n, fixed_params(opened.file.space, fix or []))
     if as_json:
         _print_json([{"number": trial.number, "params": trial.params} for trial in asked])
     else:
-        show_asked(opened, asked, study, storage, _console())
+        print_asked(opened, asked, study, storage, _console())
     if len(asked) < n:
-        typer.echo(f"{len(asked)} of {n}: no more experiments are left, all others are made or asked for", err=True)
+        typer.echo(f"{len(asked)} of {n}: all other points are evaluated or asked for already", err=True)
 
 
 def tell(
     study: Study,
-    number: Annotated[int, typer.Argument(help="The number that ask gave.", metavar="NUMBER")],
-    value: Annotated[float | None, typer.Argument(help="What was measured.", metavar="VALUE")] = None,
+    number: Annotated[int, typer.Argument(help="The trial's number, as printed by ask.", metavar="NUMBER")],
+    value: Annotated[float | None, typer.Argument(help="The measured value.", metavar="VALUE")] = None,
     constraint: Annotated[
         list[str] | None,
         typer.Option("--constraint", metavar="NAME=VALUE", help="Feasible at or below 0; may be repeated."),
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="The experiment gave no value.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="The trial failed and has no value.")] = False,
     storage: Storage = None,
 ) -> None:
-    """Tell the value of an experiment that was asked for.
+    """Tell the value of a trial that was asked for.
 
     Example: dechbo tell study.yaml 3 0.71 --constraint cost=-2.5
     """
-    from dechbo.studies.laboratory import told
+    from dechbo.studies.manual import tell_trial
 
     opened = _open(study, storage)
-    typer.echo(told(opened, number, value, constraint or [], failed=failed))
+    typer.echo(tell_trial(opened, number, value, constraint or [], failed=failed))
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="The file to write.", metavar="[FILE]")] = Path("study.yaml"),
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    file: Annotated[Path, typer.Argument(help="File to write.", metavar="[FILE]")] = Path("study.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write a commented study file that runs as it is.
 
-    A small train.py comes with it, unless there is one.
+    It comes with a small train.py, unless there is one already.
 
     Example: dechbo init my-study.yaml
     """
@@ -260,23 +259,17 @@ def init(
 
 def register(app: typer.Typer) -> None:
     """Add the commands to ``dechbo``."""
-    app.command("init")(init)
-    app.command("optimize")(optimize)
-    app.command("best")(best)
-    app.command("trials")(trials)
-    app.command("interactions")(interactions)
-    app.command("export")(export)
-    app.command("import")(import_)
-    app.command("ask")(ask)
+    for command in (init, optimize, best, trials, interactions, export, import_, ask):
+        app.command(command.__name__.rstrip("_"))(command)
     # -1.5 is a value here, not an option
     app.command("tell", context_settings={"ignore_unknown_options": True})(tell)
 
 
-def _open(study: Path, storage: str | None, *, create: bool = False, readonly: bool = False) -> OpenStudy:
-    from dechbo.studies.opened import OpenStudy
+def _open(study: Path, storage: str | None, *, create: bool = False, readonly: bool = False) -> StudyStore:
+    from dechbo.studies.store import StudyStore
     from dechbo.studies.studyfile import StudyFile
 
-    return OpenStudy(StudyFile.read(study), storage=storage, create=create, readonly=readonly)
+    return StudyStore(StudyFile.read(study), storage=storage, create=create, readonly=readonly)
 
 
 def _console() -> Console:

@@ -10,51 +10,45 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dechbo.errors import StudyError
-from dechbo.studies.outcome import Outcome
-from dechbo.studies.process import run_command
-from dechbo.studies.template import fields_of, filled
+from dechbo.execution.outcome import Outcome
+from dechbo.studies.command import run_command
+from dechbo.studies.template import placeholders, substitute
 
 __all__ = ["CommandObjective", "Objective", "Outcome", "PythonObjective"]
-
-Started = Callable[[int], None]  # told the process group of a command
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What both kinds have: a folder, a time limit and retries. Call it with parameters for an Outcome."""
+    """What both kinds have: a folder, a time limit, retries and a log, all of which an executor applies.
+
+    Call it with parameters for an Outcome. ``$DECHBO_PARAMS`` holds them as JSON; an executor that evaluates in another
+    process sets ``$DECHBO_TRIAL`` to the number of the trial.
+    """
 
     folder: Path
     timeout: float | None = field(default=None, kw_only=True)  # seconds
     retries: int = field(default=0, kw_only=True)  # how often a failed evaluation is tried again
     log: Path | None = field(default=None, kw_only=True)  # where its output goes
 
-    def __call__(self, params: Mapping[str, Any], number: int | None = None) -> Outcome:
-        """Evaluate here, up to 1 + retries times."""
-        for _ in range(self.retries):
-            outcome = self.once(params, number)
-            if not outcome.failed:
-                return outcome
-        return self.once(params, number)
-
     def load(self) -> None:
         """Find what will be called, and raise a StudyError if it is not there."""
         raise NotImplementedError
 
-    def once(self, params: Mapping[str, Any], number: int | None = None, started: Started | None = None) -> Outcome:
+    def __call__(self, params: Mapping[str, Any]) -> Outcome:
         """Evaluate once; every failure is an Outcome."""
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
-            outcome = self._evaluate(params, number, started)
+            outcome = self._evaluate(params)
         except BaseException as error:  # also SystemExit: nothing that an objective does ends its worker
             outcome = Outcome.of_exception(error, hidden=2)
-        return outcome.lasted(time.perf_counter() - began)
+        return replace(outcome, seconds=time.perf_counter() - started)
 
-    def _evaluate(self, params: Mapping[str, Any], number: int | None, started: Started | None) -> Outcome:
+    def _evaluate(self, params: Mapping[str, Any]) -> Outcome:
         raise NotImplementedError
 
 
@@ -89,20 +83,21 @@ class PythonObjective(Objective):
         function: Callable[..., object] = found
         return function
 
-    def _evaluate(self, params: Mapping[str, Any], number: int | None, started: Started | None) -> Outcome:
+    def _evaluate(self, params: Mapping[str, Any]) -> Outcome:
         function = self._function()
-        os.environ.update(_environment(params, number))
+        os.environ["DECHBO_PARAMS"] = json.dumps(dict(params))
         return Outcome.of_result(function(**params))
 
 
 @dataclass(frozen=True)
 class CommandObjective(Objective):
-    """A command whose arguments hold fields: {lr} is one parameter, {params} all of them as JSON.
+    """A command with placeholders: {lr} is one parameter, {params} all of them as JSON.
 
-    The text is split into arguments before any value is filled in, and there is no shell: a value is never more than
-    (a part of) one argument.
+    The text is split into arguments before values replace the placeholders, and there is no shell: a value never
+    becomes more than one argument.
     """
 
+    enforces_timeout: ClassVar[bool] = True  # so that a failure can show the last output
     arguments: tuple[str, ...] = field(kw_only=True)
 
     @classmethod
@@ -111,14 +106,14 @@ class CommandObjective(Objective):
         return tuple(shlex.split(command)) if isinstance(command, str) else tuple(command)
 
     @property
-    def fields(self) -> set[str]:
+    def placeholders(self) -> set[str]:
         """The names in braces."""
-        return {name for argument in self.arguments for name in fields_of(argument)}
+        return {name for argument in self.arguments for name in placeholders(argument)}
 
     def load(self) -> None:
         """Look for the program."""
         program = self.arguments[0]
-        if fields_of(program):
+        if placeholders(program):
             return
         path = self._search_path(dict(os.environ))
         found = shutil.which(str(self.folder / program)) if os.sep in program else shutil.which(program, path=path)
@@ -126,18 +121,13 @@ class CommandObjective(Objective):
             where = str(self.folder) if os.sep in program else "any folder of PATH"
             raise StudyError(f"objective: no program {program!r} in {where}, or it is not executable")
 
-    def _evaluate(self, params: Mapping[str, Any], number: int | None, started: Started | None) -> Outcome:
-        arguments = [filled(argument, params) for argument in self.arguments]
-        environment = {**os.environ, **_environment(params, number)}
+    def _evaluate(self, params: Mapping[str, Any]) -> Outcome:
+        arguments = [substitute(argument, params) for argument in self.arguments]
+        environment = {**os.environ, "DECHBO_PARAMS": json.dumps(dict(params))}
         environment["PATH"] = self._search_path(environment)
-        return run_command(arguments, self.folder, environment, timeout=self.timeout, started=started)
+        return run_command(arguments, self.folder, environment, timeout=self.timeout)
 
     @staticmethod
     def _search_path(environment: Mapping[str, str]) -> str:
         """PATH, and last the folder of the Python that runs dechbo: "python" is found without an activated one."""
         return os.pathsep.join([environment.get("PATH", os.defpath), os.path.dirname(sys.executable)])
-
-
-def _environment(params: Mapping[str, Any], number: int | None) -> dict[str, str]:
-    trial = {} if number is None else {"DECHBO_TRIAL": str(number)}
-    return {"DECHBO_PARAMS": json.dumps(dict(params)), **trial}

@@ -1,4 +1,4 @@
-"""What ``dechbo init`` writes: a commented study that runs as it is."""
+"""The files that ``dechbo init`` writes: a commented study that runs as it is. Tested in test_commands.py."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ OBJECTIVE = "train.py"
 STUDY = """# A study for dechbo. It runs as it is:  dechbo optimize {file}
 # All fields: docs/studies.md
 
-name: {name}                # trials are kept under this name: take a new one when you change what is evaluated
+name: {name}                # trials are stored under this name: take a new one when you change what is evaluated
 direction: minimize         # or maximize
 
-# What may be changed. Names are yours.
+# The parameters. Names are yours.
 parameters:
   lr:      {{type: float, low: 1.0e-5, high: 1, log: true}}   # log: 1e-5 to 1e-4 matters as much as 0.1 to 1
   drop:    {{type: float, low: 0, high: 0.9, step: 0.05}}     # step: only these values
@@ -21,29 +21,29 @@ parameters:
   width:   {{type: int, low: 8, high: 512, log: true}}
   act:     {{type: categorical, choices: [relu, tanh]}}
 
-# What is evaluated: the function run of train.py beside this file, called as run(lr=…, drop=…, …).
-# It returns a number, or {{"value": …, "constraints": {{"memory": …}}}} (a constraint is kept at or below 0).
+# What a trial evaluates: the function run in train.py next to this file, called as run(lr=…, drop=…, …).
+# It returns a number, or {{"value": …, "constraints": {{"memory": …}}}} (feasible at or below 0).
 objective:
   python: "{module}:run"
   # command: "python train.py --lr {{lr}} --drop {{drop}} --layers {{layers}} --width {{width}} --act {{act}}"
-  #   (instead of python: no shell; the last line that it prints is the value)
-  # timeout: 600            # seconds for one evaluation
-  # retries: 1              # try a failed evaluation again
+  #   (instead of python; without a shell; the last line of its output is the value)
+  # timeout: 600            # seconds per evaluation
+  # retries: 1              # retries of a failed evaluation
 
-trials: 40                  # in all; `dechbo optimize {file} --trials 80` goes on
+trials: 40                  # in total; `dechbo optimize {file} --trials 80` adds more
 seed: 0                     # same seed, same trials (with one worker)
 
-# factors: [[lr, width]]    # parameters that act together, if you know; learned when absent
-# constraints: ["layers + 10*drop <= 12"]   # known limits between parameters, never broken
+# factors: [[lr, width]]    # parameters that interact, if you know them; learned by default
+# constraints: ["layers + 10*drop <= 12"]   # known linear constraints, never violated
 # storage: sqlite:///{name}.db   # the default; postgresql://user:password@host/database for several machines
 """
-TRAIN = '''"""What the study of {file} evaluates. Put your own training here."""
+TRAIN = '''"""The objective of the study in {file}. Put your own training here."""
 
 import math
 
 
 def run(lr, drop, layers, width, act):
-    """A stand-in for a training run: the loss that a network with these settings would have."""
+    """Stands in for a training run: the loss of a network with these settings."""
     depth = abs(layers - 3) * (0.15 if act == "relu" else 0.3)
     step = (math.log10(lr) + 3 - 0.5 * math.log10(64 / width)) ** 2  # wide networks want small steps
     return 0.1 + 0.2 * step + depth + 0.5 * (drop - 0.25) ** 2 + 2 / width
@@ -51,20 +51,20 @@ def run(lr, drop, layers, width, act):
 
 
 def write(path: Path, *, force: bool = False) -> list[Path]:
-    """Write the study file, and an objective beside it unless there is one; the files written."""
+    """Write the study file, and an objective next to it unless there is one; returns the files written."""
     if path.suffix not in (".yaml", ".yml"):
         raise StudyFileError(f"a study file ends in .yaml, got {str(path)!r}: dechbo init {path.name or 'study'}.yaml")
     if not path.parent.is_dir():
         raise StudyFileError(f"there is no folder {str(path.parent)!r} to write {path.name} into")
     if path.exists() and not force:
-        raise StudyFileError(f"{path} is there already; --force writes over it")
+        raise StudyFileError(f"{path} exists already; --force overwrites it")
     objective = path.with_name(OBJECTIVE)
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in path.stem) or "study"
     page = STUDY.format(file=path, name=name, module=objective.stem)
     written = [path]
     try:
         path.write_text(page, encoding="utf-8")
-        if not objective.exists():  # never over a person's own code, whatever --force says
+        if not objective.exists():  # never overwrite the user's own code, even with --force
             objective.write_text(TRAIN.format(file=path.name), encoding="utf-8")
             written.append(objective)
     except OSError as error:

@@ -1,253 +1,277 @@
-"""StudyFile: a study as a YAML file describes it."""
+"""StudyFile: a study as a YAML file describes it. The pydantic models below are the fields of that file."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
+from pydantic import Field as Limit
+from pydantic import field_validator as field_check
+from pydantic import model_validator as model_check
 
 from dechbo.errors import DechboError, SpaceError, StorageError, StudyError
 from dechbo.space import Categorical, Float, Int, Parameter, Space
 from dechbo.studies.objective import CommandObjective, PythonObjective
-from dechbo.studies.storage import absolute, file_url, shown
-from dechbo.studies.template import ALL
-from dechbo.studies.yamlnodes import Field, hint, read
+from dechbo.studies.storage import absolute_url, file_url, redacted_url
+from dechbo.studies.template import ALL_PARAMETERS
+from dechbo.studies.yaml_source import YamlSource, as_text, as_whole, expected, hint, wrong
 
 DEFAULT_TRIALS = 100
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_NAME = re.compile(r"[^/\\\x00-\x1f]{1,100}")
-_BETAS = ("practical", "theory", "theory-factor")
+_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,100}")
 
 
 @dataclass(frozen=True)
 class StudyFile:
-    """What a study file says; ``StudyFile.read`` checks it."""
+    """The content of a study file, checked by ``StudyFile.read``."""
 
     path: Path
     name: str
     space: Space
     objective: PythonObjective | CommandObjective | None  # None: evaluated elsewhere, by ask and tell
-    storage: str  # a URL; a relative SQLite path is taken from the file's folder
+    storage: str  # a URL; a relative SQLite path starts at the file's folder
     direction: str = "minimize"
     factors: tuple[tuple[str, ...], ...] | None = None  # None: learned
-    constraints: tuple[str, ...] = ()  # known linear ones, which ``space`` holds too
+    constraints: tuple[str, ...] = ()  # the known linear constraints, which ``space`` holds too
     trials: int = DEFAULT_TRIALS
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)  # of the sampler
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> StudyFile:
-        """The study of a YAML file; a StudyFileError names file, line and field of what is wrong."""
-        place = Path(path)
-        root = read(place, str(path))
-        fields = root.known(
-            ["name", "parameters"],
-            ["direction", "objective", "factors", "constraints", "trials", "seed", "storage", "options"],
-        )
-        folder = place.absolute().parent
-        name = _name(fields["name"])
-        parameters = _parameters(fields["parameters"])
-        constraints = _constraints(fields["constraints"], parameters) if "constraints" in fields else ()
-        options = _options(fields["options"]) if "options" in fields else {}
-        if "factors" in fields and "graph" in options:
-            raise fields["factors"].error("give factors or options.graph, not both")
-        return cls(
-            path=place.absolute(),
-            name=name,
-            space=Space(parameters, constraints=constraints) if constraints else Space(parameters),
-            objective=_objective(fields["objective"], folder, name, list(parameters))
-            if "objective" in fields
-            else None,
-            storage=_storage(fields.get("storage"), folder, name),
-            direction=fields["direction"].one_of(("minimize", "maximize")) if "direction" in fields else "minimize",
-            factors=_factors(fields["factors"], list(parameters)) if "factors" in fields else None,
-            constraints=constraints,
-            trials=fields["trials"].whole(1) if "trials" in fields else DEFAULT_TRIALS,
-            seed=fields["seed"].whole(0) if "seed" in fields else 0,
-            options=options,
-        )
-
-
-def _name(given: Field) -> str:
-    name = given.text().strip()
-    if not _NAME.fullmatch(name) or name.startswith("."):
-        raise given.error(
-            f"expected at most 100 characters without slashes, not beginning with a dot, got {name!r:.120}"
-        )
-    return name
-
-
-def _parameters(given: Field) -> dict[str, Parameter]:
-    fields = given.fields()
-    if not fields:
-        raise given.error("expected at least one parameter, got none")
-    for name, parameter in fields.items():
-        if not name or len(name) > 200:
-            raise parameter.error("a parameter's name needs 1 to 200 characters")
-    return {name: _parameter(parameter) for name, parameter in fields.items()}
-
-
-def _parameter(given: Field) -> Parameter:
-    fields = given.fields()
-    if "type" not in fields:
-        raise given.error("'type' is missing: float, int or categorical")
-    kind = fields["type"].one_of(("float", "int", "categorical"))
-    try:
-        if kind == "categorical":
-            given.known(["type", "choices"])
-            choices = fields["choices"].items()
-            if not choices:
-                raise fields["choices"].error("expected at least one choice, got none")
-            return Categorical(_choices(choices))
-        given.known(["type", "low", "high"], ["log", "step"])
-        return _numeric(kind, fields)
-    except SpaceError as error:
-        raise given.error(str(error)) from None
-
-
-def _choices(given: list[Field]) -> list[Any]:
-    values: list[Any] = []
-    for choice in given:
-        value = _choice(choice)
-        # Optuna compares choices as Python does, where 1 == 1.0 == True
-        same = next((i for i, other in enumerate(values) if other == value and type(other) is not type(value)), None)
-        if same is not None:
-            raise choice.error(
-                f"{given[same].node.value} and {choice.node.value} cannot be told apart in the storage; "
-                "write one as a text (in quotes)"
-            )
-        values.append(value)
-    return values
-
-
-def _choice(given: Field) -> Any:
-    value = given.value()
-    if isinstance(value, float) and not math.isfinite(value):
-        raise given.error(f"expected a finite number, got {given.came}")
-    return value
-
-
-def _numeric(kind: str, fields: Mapping[str, Field]) -> Parameter:
-    def bound(name: str) -> Any:
-        value = fields[name].whole() if kind == "int" else fields[name].number()
-        if not math.isfinite(value):
-            raise fields[name].error(f"expected a finite number, got {fields[name].came}")
-        return value
-
-    low, high = bound("low"), bound("high")
-    if low >= high:
-        raise fields["low"].error(f"expected low < high, got low {low!r} and high {high!r}")
-    log = fields["log"].flag() if "log" in fields else False
-    if log and low <= 0:
-        raise fields["low"].error(f"a log scale needs low > 0, got {low!r}: raise low or leave log out")
-    options = {"step": bound("step")} if "step" in fields else {}
-    if log and options.get("step", 1) != 1:
-        raise fields["step"].error("give log or a step, not both")
-    if "step" in options and not 0 < options["step"] <= high - low:
-        raise fields["step"].error(f"expected a step above 0 and at most high - low, got {options['step']!r}")
-    numeric: type[Int | Float] = Int if kind == "int" else Float
-    if options:  # the last value that is reached stands for high, as Optuna wants it
-        high = numeric(low, high, log=log, **options).decode(1.0)
-    return numeric(low, high, log=log, **options)
-
-
-def _constraints(given: Field, parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
-    texts = []
-    for item in given.items():
-        texts.append(item.text())
+        """Read a YAML file; a StudyFileError names the file, line and field of everything that is wrong."""
+        place = Path(path).absolute()
+        source = YamlSource(place, str(path))
         try:
-            Space(parameters, constraints=texts)
-        except DechboError as error:
-            raise item.error(str(error)) from None
-    return tuple(texts)
-
-
-def _factors(given: Field, names: list[str]) -> tuple[tuple[str, ...], ...]:
-    factors = []
-    for item in given.items():
-        members = item.items()
-        for member in members:
-            if member.text() not in names:
-                raise member.error(f"no parameter is called {member.text()!r}{hint(member.text(), names)}")
-        scope = tuple(member.text() for member in members)
-        if not scope or len(set(scope)) < len(scope):
-            raise item.error(f"expected distinct parameters, got {list(scope)}")
-        factors.append(scope)
-    if not factors:
-        raise given.error("expected at least one factor, got none: leave factors out to have them learned")
-    return tuple(factors)
-
-
-def _objective(given: Field, folder: Path, name: str, names: list[str]) -> PythonObjective | CommandObjective:
-    fields = given.known([], ["python", "command", "timeout", "retries"])
-    if ("python" in fields) == ("command" in fields):
-        raise given.error('expected python: "module:function" or command: "program …", one of the two')
-    common: dict[str, Any] = {"log": folder / f"{name}.log"}
-    if "timeout" in fields:
-        common["timeout"] = fields["timeout"].number()
-        if not 0 < common["timeout"] < math.inf:
-            raise fields["timeout"].error(f"expected seconds above 0, got {fields['timeout'].came}")
-    if "retries" in fields:
-        common["retries"] = fields["retries"].whole(0)
-    if "command" in fields:
-        return CommandObjective(folder, arguments=_command(fields["command"], names), **common)
-    target = fields["python"].text()
-    if not _TARGET.fullmatch(target):
-        raise fields["python"].error(f'expected "module:function", got {target!r}')
-    return PythonObjective(folder, target=target, **common)
-
-
-def _command(given: Field, names: list[str]) -> tuple[str, ...]:
-    try:
-        command = [item.text() for item in given.items()] if given.is_list else given.text()
-        arguments = CommandObjective.split(command)
-    except ValueError as error:
-        raise given.error(f"cannot be split into arguments: {error}") from None
-    if not arguments:
-        raise given.error("expected a program and its arguments, got nothing")
-    objective = CommandObjective(Path(), arguments=arguments)
-    try:
-        fields = objective.fields
-    except StudyError as error:
-        raise given.error(str(error)) from None
-    for name in sorted(fields - set(names) - {ALL}):
-        raise given.error(f"{{{name}}} is no parameter{hint(name, names)}; write {{{{ and }}}} for braces")
-    unused = [name for name in names if name not in fields]
-    if unused and (ALL not in fields or ALL in names):
-        raise given.error(
-            f"the command never uses {', '.join(map(repr, unused))}: write {{{unused[0]}}} where its value goes, "
-            f"or {{{ALL}}} for all parameters as JSON"
+            study = _Study.model_validate(source.data, context=place.parent)
+        except ValidationError as error:
+            raise source.explain(error) from None
+        return cls(
+            path=place,
+            name=study.name,
+            space=study.space(study.constraints),
+            objective=None if study.objective is None else study.objective.build(place.parent, study.name),
+            storage=study.storage or file_url(place.with_name(f"{study.name}.db")),
+            direction=study.direction,
+            factors=None if study.factors is None else tuple(map(tuple, study.factors)),
+            constraints=tuple(study.constraints),
+            trials=study.trials,
+            seed=study.seed,
+            options=study.options.model_dump(exclude_unset=True),
         )
-    return arguments
 
 
-def _storage(given: Field | None, folder: Path, name: str) -> str:
-    if given is None:
-        return file_url(folder / f"{name}.db")
+Text = Annotated[str, Limit(min_length=1), BeforeValidator(as_text)]
+Number = Annotated[float, Limit(allow_inf_nan=False)]
+Whole = Annotated[int, BeforeValidator(as_whole)]
+
+
+def _split(command: object) -> object:
     try:
-        return absolute(given.text(), folder)
-    except StorageError as error:
-        raise given.error(f"{error} (got {shown(given.text())})") from None
+        return list(CommandObjective.split(command)) if isinstance(command, str) else command
+    except ValueError as error:
+        raise wrong(f"cannot be split into arguments: {error}") from None
 
 
-def _options(given: Field) -> dict[str, Any]:
-    fields = given.known([], ["max_factor_size", "graph", "beta", "noise", "n_initial"])
-    options: dict[str, Any] = {}
-    for name in ("max_factor_size", "n_initial"):
-        if name in fields:
-            options[name] = fields[name].whole(1)
-    if "graph" in fields:
-        options["graph"] = fields["graph"].one_of(("learned", "random"))
-    if "beta" in fields:
-        value = fields["beta"].value()
-        options["beta"] = fields["beta"].one_of(_BETAS) if isinstance(value, str) else fields["beta"].number()
-    if "noise" in fields:
-        options["noise"] = fields["noise"].number()
-    for name in ("beta", "noise"):
-        if not isinstance(options.get(name, ""), str) and not 0 <= options[name] < math.inf:
-            raise fields[name].error(f"expected a finite number at least 0, got {fields[name].came}")
-    return options
+class _Section(BaseModel):
+    """A mapping of the file; every field is known."""
+
+    model_config = ConfigDict(strict=True)
+
+    @model_check(mode="before")
+    @classmethod
+    def _fields_are_known(cls, data: object) -> object:
+        for name, value in data.items() if isinstance(data, dict) else ():
+            if name not in cls.model_fields:
+                raise wrong(f"unknown field{hint(name, cls.model_fields)}", name)
+            if value is None:
+                raise expected("a value", name)
+        return data
+
+
+class _Float(_Section):
+    numeric: ClassVar[Any] = Float
+
+    type: Literal["float"]
+    low: Number
+    high: Number
+    log: bool = False
+    step: Number | None = None
+
+    @model_check(mode="after")
+    def _is_a_range(self) -> _Float:
+        low, high, step = self.low, self.high, self.step
+        if low >= high:
+            raise wrong(f"expected low < high, got low {low!r} and high {high!r}", "low")
+        if self.log and low <= 0:
+            raise wrong(f"a log scale needs low > 0, got {low!r}: raise low or leave log out", "low")
+        if self.log and step not in (None, 1):
+            raise wrong("give log or a step, not both", "step")
+        if step is not None and not 0 < step <= high - low:
+            raise wrong(f"expected a step above 0 and at most high - low, got {step!r}", "step")
+        return self
+
+    def build(self) -> Parameter:
+        """The parameter. With a step, the last value that it reaches replaces ``high``, as Optuna wants it."""
+        options = {"log": self.log} if self.step is None else {"log": self.log, "step": self.step}
+        parameter: Parameter = self.numeric(self.low, self.high, **options)
+        return parameter if self.step is None else self.numeric(self.low, parameter.decode(1.0), **options)
+
+
+class _Int(_Float):
+    numeric: ClassVar[Any] = Int
+
+    type: Literal["int"]  # type: ignore[assignment]
+    low: Whole
+    high: Whole
+    step: Whole | None = None
+
+
+class _Categorical(_Section):
+    type: Literal["categorical"]
+    choices: Annotated[list[Any], Limit(min_length=1)]
+
+    @field_check("choices")
+    @classmethod
+    def _are_distinct(cls, choices: list[Any]) -> list[Any]:
+        for k, choice in enumerate(choices):
+            if not isinstance(choice, (bool, int, float, str, type(None))):
+                raise expected("a single value", k)
+            if isinstance(choice, float) and not math.isfinite(choice):
+                raise expected("a finite number", k)
+            for other in choices[:k]:  # Optuna compares choices as Python does, where 1 == 1.0 == True
+                if other == choice and json.dumps(other) != json.dumps(choice):
+                    raise wrong(
+                        f"{json.dumps(other)} and {json.dumps(choice)} cannot be told apart in the storage; "
+                        "write one as a text (in quotes)",
+                        k,
+                    )
+        return choices
+
+    def build(self) -> Parameter:
+        """The parameter, with plain numbers as choices."""
+        return Categorical(json.loads(json.dumps(self.choices)))
+
+
+AnyParameter = Annotated[_Float | _Int | _Categorical, Limit(discriminator="type")]
+
+
+class _Objective(_Section):
+    python: Text | None = None
+    command: Annotated[list[Annotated[str, BeforeValidator(as_text)]], BeforeValidator(_split)] | None = None
+    timeout: Annotated[Number, Limit(gt=0)] | None = None
+    retries: Annotated[Whole, Limit(ge=0)] = 0
+
+    @model_check(mode="after")
+    def _is_one_of_two(self) -> _Objective:
+        if (self.python is None) == (self.command is None):
+            raise wrong('expected python: "module:function" or command: "program …", one of the two')
+        if self.python is not None and not _TARGET.fullmatch(self.python):
+            raise wrong(f'expected "module:function", got {self.python!r}', "python")
+        return self
+
+    def build(self, folder: Path, name: str) -> PythonObjective | CommandObjective:
+        """The objective; its output goes to NAME.log."""
+        common: dict[str, Any] = {"log": folder / f"{name}.log", "timeout": self.timeout, "retries": self.retries}
+        if self.command is not None:
+            return CommandObjective(folder, arguments=tuple(self.command), **common)
+        return PythonObjective(folder, target=str(self.python), **common)
+
+    def check_command(self, names: list[str]) -> None:
+        """Every placeholder is a parameter, and every parameter has a placeholder."""
+        if self.command is None:
+            return
+        if not self.command:
+            raise StudyError("expected a program and its arguments, got nothing")
+        used = CommandObjective(Path(), arguments=tuple(self.command)).placeholders
+        for name in sorted(used - set(names) - {ALL_PARAMETERS}):
+            raise StudyError(f"{{{name}}} is no parameter{hint(name, names)}; write {{{{ and }}}} for braces")
+        unused = [name for name in names if name not in used]
+        if unused and (ALL_PARAMETERS not in used or ALL_PARAMETERS in names):
+            raise StudyError(
+                f"the command never uses {', '.join(map(repr, unused))}: write {{{unused[0]}}} where its value goes, "
+                f"or {{{ALL_PARAMETERS}}} for all parameters as JSON"
+            )
+
+
+class _Options(_Section):
+    max_factor_size: Annotated[Whole, Limit(ge=1)] | None = None
+    graph: Literal["learned", "random"] | None = None
+    beta: Literal["practical", "theory", "theory-factor"] | Annotated[Number, Limit(ge=0)] | None = None
+    noise: Annotated[Number, Limit(ge=0)] | None = None
+    n_initial: Annotated[Whole, Limit(ge=1)] | None = None
+
+
+class _Study(_Section):
+    name: Text
+    parameters: Annotated[dict[Annotated[str, Limit(min_length=1, max_length=200)], AnyParameter], Limit(min_length=1)]
+    direction: Literal["minimize", "maximize"] = "minimize"
+    objective: _Objective | None = None
+    factors: list[list[Text]] | None = None
+    constraints: list[Text] = []
+    trials: Annotated[Whole, Limit(ge=1)] = DEFAULT_TRIALS
+    seed: Annotated[Whole, Limit(ge=0)] = 0
+    storage: Text | None = None
+    options: _Options = _Options()
+
+    @field_check("name")
+    @classmethod
+    def _can_name_a_file(cls, name: str) -> str:
+        if not _NAME.fullmatch(name.strip()):
+            raise wrong(f"expected at most 100 characters without slashes, not beginning with a dot, got {name!r:.120}")
+        return name.strip()
+
+    @field_check("parameters")
+    @classmethod
+    def _can_be_built(cls, parameters: dict[str, AnyParameter]) -> dict[str, AnyParameter]:
+        for name, parameter in parameters.items():
+            try:
+                parameter.build()
+            except SpaceError as error:
+                raise wrong(str(error), name) from None
+        return parameters
+
+    @field_check("storage")
+    @classmethod
+    def _is_a_url(cls, storage: str, info: ValidationInfo) -> str:
+        try:
+            return absolute_url(storage, info.context)  # type: ignore[arg-type]
+        except StorageError as error:
+            raise wrong(f"{error} (got {redacted_url(storage)})") from None
+
+    @model_check(mode="after")
+    def _fits_the_parameters(self) -> _Study:
+        names = list(self.parameters)
+        if self.factors == []:
+            raise wrong("expected at least one factor, got none: leave factors out to have them learned", "factors")
+        for k, scope in enumerate(self.factors or ()):
+            for i, name in enumerate(scope):
+                if name not in names:
+                    raise wrong(f"no parameter is called {name!r}{hint(name, names)}", "factors", k, i)
+            if not scope or len(set(scope)) < len(scope):
+                raise wrong(f"expected distinct parameters, got {scope}", "factors", k)
+        if self.factors is not None and self.options.graph is not None:
+            raise wrong("give factors or options.graph, not both", "factors")
+        for k in range(len(self.constraints)):
+            try:
+                self.space(self.constraints[: k + 1])
+            except DechboError as error:
+                raise wrong(str(error), "constraints", k) from None
+        if self.objective is not None:
+            try:
+                self.objective.check_command(names)
+            except StudyError as error:
+                raise wrong(str(error), "objective", "command") from None
+        return self
+
+    def space(self, constraints: list[str]) -> Space:
+        """The search space."""
+        parameters = {name: parameter.build() for name, parameter in self.parameters.items()}
+        return Space(parameters, constraints=constraints) if constraints else Space(parameters)

@@ -1,94 +1,100 @@
-"""What came out of a study, for a person: best parameters, interactions, trials, and what to do next."""
+"""What a study found, as the terminal shows it: best parameters, interactions, trials, and next commands.
+
+Tested in test_commands.py.
+"""
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dechbo.errors import DechboError
-from dechbo.interactions import Interaction
-from dechbo.studies import words
-from dechbo.studies.opened import OpenStudy
-from dechbo.studies.rows import Row, evaluated, feasible, rows_of
-from dechbo.studies.storage import shown
+from dechbo.interactions import Interaction, strongest
+from dechbo.studies import formatting
+from dechbo.studies.storage import redacted_url
+from dechbo.studies.store import StudyStore
+from dechbo.studies.trial_table import TrialRow, feasible_values, trial_rows
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
-    from dechbo.studies.session import Wish
+    from dechbo.studies.optimize import OptimizeArguments
 
+MAX_INTERACTIONS_SHOWN = 5
 NO_MATPLOTLIB = "no picture: it needs matplotlib; `pip install matplotlib`, then the same command draws it"
 
 
-def ending(study: OpenStudy, wish: Wish, console: Console, *, next_target: int | None, brief: bool = False) -> None:
-    """The end of ``dechbo optimize``: what was found, where it is, how to go on."""
-    found = study.best
-    best = None if found is None else rows_of([found], study.file.space.names)[0]
+def print_summary(
+    study: StudyStore, arguments: OptimizeArguments, console: Console, *, next_target: int | None, brief: bool = False
+) -> None:
+    """The end of ``dechbo optimize``: what was found, where it is stored, and how to continue."""
+    best = study.best
     if best is None:
-        _print(console, "no trial succeeded yet: nothing to show")
+        print_text(console, "no trial succeeded yet: nothing to show")
     else:
-        best_table(study, best, console, copy=not brief)
+        print_best(study, trial_rows([best], study.file.space.names)[0], console, copy=not brief)
         if not brief:
-            _course(study, console)
+            _print_history(study, console)
     if study.failed:
-        _print(console, f"\nfailed: {study.failed} of {words.count(study.finished, 'trial')}")
+        print_text(console, f"\nfailed: {study.failed} of {formatting.count(study.finished, 'trial')}")
     if not brief and best is not None:
-        _interactions(study, console)
-        if not wish.no_picture:
-            _picture(study, wish, console)
-    _print(console, f"\nstored in  {shown(study.url)}")
+        _print_interactions(study, console)
+        if not arguments.no_picture:
+            _draw_picture(study, arguments.picture, console)
+    print_text(console, f"\nstored in  {redacted_url(study.url)}")
     log = getattr(study.file.objective, "log", None)
     if isinstance(log, Path) and log.exists() and log.stat().st_size:
-        _print(console, f"output in  {_near(log)}")
-    _next(wish, console, next_target, best is not None)
+        print_text(console, f"output in  {_relative(log)}")
+    _print_next(arguments, console, next_target, best is not None)
 
 
-def best_table(study: OpenStudy, best: Row, console: Console, *, copy: bool = True) -> None:
+def print_best(study: StudyStore, best: TrialRow, console: Console, *, copy: bool = True) -> None:
     """The best trial as a table, and its parameters to copy."""
     from rich.table import Table
 
-    title = f"best value {words.number(best.value)}  (trial {best.number}, {study.file.direction})"
-    _print(console, f"\n{title}", style="bold green")
+    title = f"best value {formatting.number(best.value)}  (trial {best.number}, {study.file.direction})"
+    print_text(console, f"\n{title}", style="bold green")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
     for name, value in best.params.items():
-        table.add_row(name, words.setting(value))
+        table.add_row(name, formatting.setting(value))
     for name, value in best.constraints.items():
-        table.add_row(f"constraint {name}", f"{words.number(value)}  (feasible at or below 0)", style="dim")
+        table.add_row(f"constraint {name}", f"{formatting.number(value)}  (feasible at or below 0)", style="dim")
     console.print(table)
     if not copy:
         return
-    _print(console, "\nto copy, as YAML:", style="dim")
-    _print(console, words.as_yaml(best.params))
-    _print(console, "as JSON:", style="dim")
-    _print(console, words.as_json(best.params))
+    print_text(console, "\nto copy, as YAML:", style="dim")
+    print_text(console, formatting.as_yaml(best.params))
+    print_text(console, "as JSON:", style="dim")
+    print_text(console, json.dumps(best.params, ensure_ascii=False))
 
 
 def interaction_lines(found: Sequence[Interaction], dim: int) -> list[str]:
-    """The interactions worth a line, in words."""
-    lines = [words.in_words(interaction, dim) for interaction in words.strongest(found)]
-    return lines or ["no interaction found: each parameter acts on its own, as far as these trials show"]
+    """The strongest interactions as sentences."""
+    lines = [formatting.interaction_sentence(interaction, dim) for interaction in strongest(found)]
+    return lines or ["none found: the trials so far show no parameters that interact"]
 
 
-def given_factors(study: OpenStudy) -> str | None:
+def why_not_learned(study: StudyStore) -> str | None:
     """Why this study learns no interactions; None if it does."""
     if study.file.factors is not None:
-        factors = ", ".join(words.together(scope) for scope in study.file.factors)
-        return f"the study file gives the factors, so none are learned: {factors}"
+        factors = ", ".join(map(formatting.scope_label, study.file.factors))
+        return f"given in the study file: {factors}"
     if study.file.options.get("graph") == "random":
-        return "the study uses random graphs (options.graph: random), so no interactions are learned"
+        return "not learned: the study file has options.graph: random"
     return None
 
 
-def trials_table(rows: Sequence[Row], best: int | None, console: Console, *, params: Sequence[str] = ()) -> None:
+def print_trials(rows: Sequence[TrialRow], best: int | None, console: Console, *, params: Sequence[str] = ()) -> None:
     """Trials as a table, the best one marked, with a column for each parameter of ``params``."""
     from rich.table import Table
 
-    limited = any(row.constraints for row in rows)
+    constrained = any(row.constraints for row in rows)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    columns = ["trial", "state", "value", *(["feasible"] if limited else [])]
-    for name in columns:
+    for name in ["trial", "state", "value", *(["feasible"] if constrained else [])]:
         table.add_column(name, justify="right" if name == "trial" else "left", no_wrap=True)
     for name in params:
         table.add_column(_text(name), overflow="fold")
@@ -97,84 +103,80 @@ def trials_table(rows: Sequence[Row], best: int | None, console: Console, *, par
     for row in rows:
         style = "bold green" if row.number == best else {"failed": "red", "died": "dim"}.get(row.state, "")
         verdict = "" if row.feasible is None else ("yes" if row.feasible else "no")
-        took = "" if row.seconds is None else words.duration(row.seconds)
+        value = "" if row.value is None else formatting.number(row.value)
+        seconds = "" if row.seconds is None else formatting.duration(row.seconds)
         note = row.error or ("best" if row.number == best else "")
-        value = "" if row.value is None else words.number(row.value)
-        cells = [str(row.number), row.state, value, *([verdict] if limited else [])]
-        chosen = [_text(words.setting(row.params[name]) if name in row.params else "") for name in params]
-        table.add_row(*cells, *chosen, took, _text(note), style=style)
+        cells = [str(row.number), row.state, value, *([verdict] if constrained else [])]
+        settings = [_text(formatting.setting(row.params[name]) if name in row.params else "") for name in params]
+        table.add_row(*cells, *settings, seconds, _text(note), style=style)
     console.print(table)
 
 
-def _text(text: str) -> Any:
+def _text(text: str) -> Text:
     from rich.text import Text
 
     return Text(text, overflow="ellipsis")
 
 
-def _course(study: OpenStudy, console: Console) -> None:
-    values = [trial.value if feasible(trial) else None for trial in evaluated(study.trials)]
-    course = words.bests(values, study.file.direction)
-    if len(course) > 1:
-        line = words.sparkline(course, min(60, console.width - 40))
-        _print(console, f"\nbest so far  {words.number(course[0])} {line} {words.number(course[-1])}")
+def _print_history(study: StudyStore, console: Console) -> None:
+    best = formatting.running_best(feasible_values(study.trials), study.file.direction)
+    if len(best) > 1:
+        line = formatting.sparkline(best, min(60, console.width - 40))
+        print_text(console, f"\nbest so far  {formatting.number(best[0])} {line} {formatting.number(best[-1])}")
 
 
-def _interactions(study: OpenStudy, console: Console) -> None:
-    given = given_factors(study)
-    _print(console, "\nwhat acts together", style="bold")
-    if given is not None:
-        _print(console, f"  {given}")
+def _print_interactions(study: StudyStore, console: Console) -> None:
+    print_text(console, "\nInteractions", style="bold")
+    reason = why_not_learned(study)
+    if reason is not None:
+        print_text(console, f"  {reason}")
         return
     try:
         found = study.optimizer().interactions()
     except DechboError as error:
-        _print(console, f"  not known: {error}")
+        print_text(console, f"  not known: {error}")
         return
     lines = interaction_lines(found, study.file.space.dim)
-    for line in lines[:5]:
-        _print(console, textwrap.fill(line, console.width - 1, initial_indent="  ", subsequent_indent="    "))
-    if len(lines) > 5:
-        _print(console, f"  and {len(lines) - 5} more", style="dim")
+    for line in lines[:MAX_INTERACTIONS_SHOWN]:
+        print_text(console, textwrap.fill(line, console.width - 1, initial_indent="  ", subsequent_indent="    "))
+    if len(lines) > MAX_INTERACTIONS_SHOWN:
+        print_text(console, f"  and {len(lines) - MAX_INTERACTIONS_SHOWN} more", style="dim")
 
 
-def _picture(study: OpenStudy, wish: Wish, console: Console) -> None:
-    from dechbo.studies.picture import draw
+def _draw_picture(study: StudyStore, path: Path | None, console: Console) -> None:
+    from dechbo.studies.picture import study_picture
 
-    path = wish.picture or study.file.path.with_name(f"{study.file.name}.png")
+    path = path or study.file.path.with_name(f"{study.file.name}.png")
     try:
-        path.write_bytes(draw(study))
+        path.write_bytes(study_picture(study))
     except ImportError:
-        _print(console, f"\n{NO_MATPLOTLIB}", style="yellow")
+        print_text(console, f"\n{NO_MATPLOTLIB}", style="yellow")
     except OSError as error:
-        _print(console, f"\nno picture: {_near(path)} cannot be written: {error.strerror}", style="yellow")
-    except Exception as error:  # a picture is no reason to lose the end of a long study
-        _print(console, f"\nno picture: {error!r}", style="yellow")
+        print_text(console, f"\nno picture: {_relative(path)} cannot be written: {error.strerror}", style="yellow")
+    except Exception as error:  # a failed picture must not hide the results of a long study
+        print_text(console, f"\nno picture: {error!r}", style="yellow")
     else:
-        _print(console, f"\npicture    {_near(path)}")
+        print_text(console, f"\npicture    {_relative(path)}")
 
 
-def _near(path: Path) -> str:
-    """A path as seen from here, where that is shorter."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+def _relative(path: Path) -> str:
+    """A path relative to the current folder, if it is inside."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def _next(wish: Wish, console: Console, next_target: int | None, found: bool) -> None:
-    commands = {wish.command(trials=next_target): "go on" if next_target is None else "more trials"}
+def _print_next(arguments: OptimizeArguments, console: Console, next_target: int | None, found: bool) -> None:
+    commands = {"continue" if next_target is None else "more trials": arguments.command(trials=next_target)}
     if found:
-        commands[wish.other("best", "--json")] = "for programs"
-        commands[wish.other("trials")] = "all trials"
-        commands[wish.other("interactions")] = "interactions"
+        commands["for programs"] = arguments.other("best", "--json")
+        commands["all trials"] = arguments.other("trials")
+        commands["interactions"] = arguments.other("interactions")
     else:
-        commands[wish.other("trials")] = "what happened"
-    _print(console, "next")
-    for command, what in commands.items():
-        _print(console, f"  {what:<16}{command}")
+        commands["what happened"] = arguments.other("trials")
+    print_text(console, "next")
+    for what, command in commands.items():
+        print_text(console, f"  {what:<16}{command}")
 
 
-def _print(console: Console, text: str, style: str | None = None) -> None:
-    """Exactly this text, whatever its brackets, and never folded: paths and commands are to be copied."""
+def print_text(console: Console, text: str, style: str | None = None) -> None:
+    """Print the text as it is and unwrapped: people copy paths and commands from it."""
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,7 @@
-"""The fields of a command's argument: {name} is filled, {{ and }} are braces."""
+"""Placeholders in the arguments of a command: {name} becomes a value, {{ and }} become braces.
+
+Tested in test_objective.py.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from typing import Any
 
 from dechbo.errors import StudyError
 
-ALL = "params"  # {params}: every parameter, as one JSON object
+ALL_PARAMETERS = "params"  # {params}: every parameter, as one JSON object
 _PIECES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
-def fields_of(argument: str) -> list[str]:
+def placeholders(argument: str) -> list[str]:
     """The names in braces, in order."""
     names = []
     for piece in _PIECES.finditer(argument):
@@ -24,14 +27,14 @@ def fields_of(argument: str) -> list[str]:
     return names
 
 
-def filled(argument: str, params: Mapping[str, Any]) -> str:
-    """The argument with its fields replaced by values, which are never read as fields again."""
+def substitute(argument: str, params: Mapping[str, Any]) -> str:
+    """The argument with its placeholders replaced; placeholders inside the values stay as they are."""
 
     def replacement(piece: re.Match[str]) -> str:
         name = piece.group(1)
         if name is None:
             return piece.group()[0]
-        if name == ALL and ALL not in params:
+        if name == ALL_PARAMETERS and ALL_PARAMETERS not in params:
             return json.dumps(dict(params))
         value = params[name]
         return value if isinstance(value, str) else json.dumps(value)

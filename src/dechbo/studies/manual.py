@@ -1,0 +1,133 @@
+"""Trials that are evaluated elsewhere: asked for and told by hand, or imported from old results.
+
+Tested in test_commands.py and test_trial_csv.py.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dechbo.data.csv import parse_value
+from dechbo.errors import OptionError, ParameterError, SpaceExhausted, StudyError
+from dechbo.execution.outcome import Outcome
+from dechbo.integrations.optuna import OWNER
+from dechbo.integrations.optuna.trials import evaluated
+from dechbo.space import Space
+from dechbo.studies import formatting
+from dechbo.studies.storage import redacted_url
+from dechbo.studies.store import StudyStore
+from dechbo.studies.summary import print_text
+from dechbo.studies.trial_csv import OldResults, parse_limit, result_key
+from dechbo.studies.trial_table import trial_rows
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+    from rich.console import Console
+
+
+def import_results(study: StudyStore, results: OldResults) -> Iterator[str]:
+    """Add the results that the study does not have yet; yields a report, line by line."""
+    known = Counter(
+        result_key(row.params, row.value, row.constraints if row.value is not None else {})
+        for row in trial_rows(evaluated(study.trials), study.file.space.names)
+    )
+    new = []
+    for old in results.good:
+        if known[old.key]:
+            known[old.key] -= 1  # a repeated result is known as often as it was repeated
+        else:
+            new.append(old)
+    for old in new:
+        study.add(old.params, old.outcome)
+    yield f"{formatting.count(len(new), 'result')} imported into study {study.file.name!r} ({redacted_url(study.url)})"
+    skipped = {
+        "already in the study": len(results.good) - len(new),
+        "repeated in the file": results.repeated,
+        "trials without a result": results.unfinished,
+    }
+    for reason, rows in skipped.items():
+        if rows:
+            yield f"{formatting.count(rows, 'row')} skipped: {reason}"
+    if results.ignored:
+        yield f"columns not used: {', '.join(results.ignored)}"
+    if results.bad:
+        yield f"{formatting.count(len(results.bad), 'bad row')} left out:"
+        yield from results.bad
+
+
+def fixed_params(space: Space, given: Sequence[str]) -> dict[str, Any] | None:
+    """The parameters of NAME=VALUE texts; None if there are none."""
+    fixed: dict[str, Any] = {}
+    for text in given:
+        name, value = _pair("--fix", text)
+        try:
+            fixed[name] = parse_value(name, space[name], value)
+        except ParameterError as error:
+            raise ParameterError(f"--fix {text}: {error}") from None
+    return fixed or None
+
+
+def ask_trials(study: StudyStore, n: int, fixed: Mapping[str, Any] | None) -> list[FrozenTrial]:
+    """Ask for ``n`` trials; fewer if the space has no more points, an error if it has none."""
+    asked: list[FrozenTrial] = []
+    try:
+        while len(asked) < n:
+            asked.append(study.ask(fixed=fixed))
+    except SpaceExhausted:
+        if not asked:
+            where = "with these values of --fix" if fixed else "of this study"
+            raise StudyError(f"no point is left: all points {where} are evaluated or asked for") from None
+    return asked
+
+
+def print_asked(
+    study: StudyStore, asked: Sequence[FrozenTrial], path: Path, storage: str | None, console: Console
+) -> None:
+    """Show the trials to evaluate, and how to tell their values."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
+    table.add_column("parameter")
+    for trial in asked:
+        table.add_column(f"trial {trial.number}", justify="right")
+    for name in study.file.space.names:
+        table.add_row(name, *(formatting.setting(trial.params[name]) for trial in asked))
+    console.print(table)
+    command = shlex.join(["dechbo", "tell", str(path), str(asked[0].number)])
+    more = "" if storage is None else f" --storage {shlex.quote(redacted_url(storage))}"
+    print_text(console, f"\ntell its value:  {command} VALUE{more}\nif it failed:    {command} --failed{more}")
+
+
+def tell_trial(study: StudyStore, number: int, value: float | None, constraints: Sequence[str], *, failed: bool) -> str:
+    """Tell the outcome of a trial; returns a line with the best so far."""
+    if failed == (value is not None):
+        raise OptionError("tell a VALUE, or --failed if the experiment gave none")
+    trial = next((trial for trial in study.trials if trial.number == number), None)
+    if trial is not None and trial.state.name == "RUNNING" and trial.system_attrs.get(OWNER):
+        raise StudyError(f"trial {number} is being evaluated by `dechbo optimize`, which tells its value")
+    if value is not None and not math.isfinite(value):
+        value, failed = None, True
+    pairs = [] if failed else [_pair("--constraint", text) for text in constraints]
+    limits = {name: parse_limit(f"--constraint {name}", text) for name, text in pairs}
+    study.tell(number, Outcome(value, limits, "told as failed" if failed else None, 0.0))
+    best = study.best
+    line = f"trial {number}: {'failed' if failed else formatting.number(value)}"
+    if any(limit > 0 for limit in limits.values()):
+        line += ", infeasible"
+    if best is None:
+        return line
+    if best.number == number:
+        return f"{line}, the best so far"
+    return f"{line}; best is {formatting.number(best.value)} (trial {best.number})"
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip() or not value.strip():
+        raise OptionError(f"{option} takes NAME=VALUE, got {text!r}")
+    return name.strip(), value

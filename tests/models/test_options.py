@@ -1,0 +1,35 @@
+"""ModelOptions: defaults and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dechbo.errors import OptionError
+from dechbo.models.options import ModelOptions
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "rbf"}, "'matern52', 'se'"),
+        ({"centred": "yes"}, "centred is True or False"),
+        ({"full_factor": "yes"}, "full_factor is True or False"),
+        ({"graph_samples": 0}, "graph_samples is a whole number at least 1"),
+        ({"graph_samples": 1.5}, "graph_samples"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        ModelOptions(**options)
+
+
+def test_options_are_values_of_plain_types() -> None:
+    options = ModelOptions(graph_samples=np.int64(4))  # type: ignore[arg-type]
+    assert type(options.graph_samples) is int
+    assert options == ModelOptions(graph_samples=4) != ModelOptions()
+    with pytest.raises(FrozenInstanceError):
+        options.kernel = "se"  # type: ignore[misc]

@@ -1,0 +1,116 @@
+"""One step: what a beta schedule switches off, the initial design, excluded points, and a pure suggestion."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dechbo import Categorical, FactorGraph, Int, Optimizer, Space
+from dechbo.data.evaluation import Evaluation
+from dechbo.data.history import History
+from dechbo.errors import SpaceExhausted
+from dechbo.models.builder import ModelBuilder
+from dechbo.models.options import ModelOptions
+from dechbo.optimizer.step import Problem, excluded_points, initial_point, model_point, needs_initial_point
+from dechbo.search.engine import LocalEngine
+from dechbo.search.options import SearchOptions
+from dechbo.theory import TheoryOptions
+from optimizer_cases import bowl, box, info_of, run
+
+
+def problem_in(space: Space, *, beta: str = "practical", noise: float | None = None, n_initial: int = 3) -> Problem:
+    builder = ModelBuilder(space, FactorGraph.singletons(space.dim), 0, -1.0, noise)
+    return Problem.of(builder, SearchOptions(), TheoryOptions(beta=beta), n_initial)
+
+
+def told(space: Space, n: int) -> History:
+    history = History(space)
+    for u in np.random.default_rng(0).random((n, space.dim)):
+        params = space.decode(space.from_uniform(u))
+        history.tell(Evaluation.of(params, float(len(str(params)))))
+    return history
+
+
+def test_the_initial_design_ends_with_enough_points_and_one_success() -> None:
+    space, history = box(2), History(box(2))
+    problem = problem_in(space)
+    for outcome in (None, None, None):
+        history.tell(Evaluation.of({"x0": 0.1, "x1": 0.1}, outcome))
+    assert needs_initial_point(problem, history)  # enough points, no success
+    history.tell(Evaluation.of({"x0": 0.2, "x1": 0.1}, 1.0))
+    assert not needs_initial_point(problem, history)
+    assert needs_initial_point(problem_in(space, n_initial=5), history)
+    history.external.append({"x0": 0.5, "x1": 0.5})
+    assert not needs_initial_point(problem_in(space, n_initial=5), history)  # a pending point counts
+
+
+def test_evaluated_and_pending_points_are_excluded_unless_values_are_noisy() -> None:
+    space, history = box(2), told(box(2), 3)
+    history.external.append({"x0": 0.5, "x1": 0.5})
+    assert len(excluded_points(problem_in(space), history).points) == 4
+    assert len(excluded_points(problem_in(space, noise=0.0), history).points) == 4
+    assert len(excluded_points(problem_in(space, noise=0.1), history).points) == 0
+
+
+def test_an_exhausted_space_has_no_initial_point() -> None:
+    space = Space({"n": Int(0, 1)})
+    history = History(space)
+    for _ in range(2):
+        point = initial_point(problem_in(space), history, {})
+        assert point not in excluded_points(problem_in(space), history)
+        history.tell(Evaluation.of(space.decode(point), None))
+    with pytest.raises(SpaceExhausted, match="neither evaluated nor pending"):
+        initial_point(problem_in(space), history, {})
+
+
+def test_a_step_is_pure() -> None:
+    """The same problem, history and model give the same point, and leave the history as it was."""
+    space, history = box(2), told(box(2), 6)
+    problem = problem_in(space)
+    before = history.to_json()
+    model = problem.builder.advance(None, 0, history.evaluations, history.points)
+    points = [model_point(problem, history, model, LocalEngine(), {0: 0.25}, recurring=False)[0] for _ in range(2)]
+    np.testing.assert_array_equal(points[0], points[1])
+    assert points[0][0] == 0.25
+    assert history.to_json() == before
+
+
+def test_the_theorys_betas_replace_the_options_that_suggest_other_points() -> None:
+    builder = ModelBuilder(box(2), "learned", 0, 1.0, options=ModelOptions(graph_samples=2))
+    search = SearchOptions(score="joint")
+    free = Problem.of(builder, search, TheoryOptions(beta="practical"), 3)
+    assert free.builder is builder
+    assert free.search is search
+    bound = Problem.of(builder, search, TheoryOptions(beta="theory-factor"), 3)
+    assert bound.builder.options == ModelOptions(graph_samples=2, full_factor=False)
+    assert bound.search == SearchOptions(score="factors", restarts=False)
+    given = Problem.of(problem_in(box(2)).builder, SearchOptions(restarts=False), TheoryOptions(beta="theory"), 3)
+    assert given.switched_off == ()
+
+
+def test_a_beta_schedule_of_the_theory_says_what_it_switches_off() -> None:
+    options: dict[str, Any] = {"seed": 0, "n_initial": 3, "search": SearchOptions(score="joint")}
+    for beta, switched_off in {"theory": ("full_factor", "restarts", 'score="joint"'), "practical": ()}.items():
+        optimizer = Optimizer(box(2), theory=TheoryOptions(beta=beta), **options)
+        run(optimizer, bowl, 4)
+        assert info_of(optimizer).switched_off == switched_off
+
+
+def test_theory_factor_is_smaller_than_theory() -> None:
+    betas = []
+    for beta in ("theory", "theory-factor"):
+        optimizer = Optimizer(box(6), seed=0, theory=TheoryOptions(beta=beta), n_initial=3)
+        run(optimizer, bowl, 4)
+        betas.append(info_of(optimizer).beta)
+    assert betas[1] < betas[0]
+
+
+@pytest.mark.parametrize("beta", ["theory", "theory-factor", "practical", 1.5, lambda t: 2 * math.log(t + 1)])
+@pytest.mark.parametrize("space", [box(2), Space({"a": Int(0, 9), "b": Categorical(["p", "q", "r"])})])
+def test_every_beta_works_on_finite_and_continuous_spaces(beta: Any, space: Space) -> None:
+    optimizer = Optimizer(space, seed=0, theory=TheoryOptions(beta=beta), n_initial=3)
+    run(optimizer, lambda p: float(len(str(p))), 5)
+    assert info_of(optimizer).beta > 0

@@ -1,0 +1,181 @@
+"""The progress panel and the log show the events of a run, and fit the terminal."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from dechbo.execution.outcome import Outcome
+from dechbo.graph import FactorGraph
+from dechbo.interactions import Interaction
+from dechbo.optimizer import AskInfo
+from dechbo.studies.progress import Progress, ProgressPanel, interrupt_note
+from dechbo.studies.run import Event
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def new_panel(clock: Clock | None = None, **options: Any) -> ProgressPanel:
+    settings: dict[str, Any] = {"direction": "minimize", "target": 10, "dim": 3, "clock": clock or Clock(), **options}
+    return ProgressPanel("tuning", **settings)
+
+
+def after(view: ProgressPanel, number: int, value: float | None, *, feasible: bool = True) -> Progress:
+    """The progress of a study after one more result."""
+    sign, now, shown = (-1 if view.direction == "maximize" else 1), view.progress, value if feasible else None
+    best = now.best if shown is None or (now.best and sign * now.best[1] <= sign * shown) else (number, shown)
+    return Progress(now.finished + 1, now.failed + (value is None), best, (*now.values, shown))
+
+
+def finish(
+    view: ProgressPanel,
+    number: int,
+    value: float | None,
+    *,
+    error: str | None = None,
+    constraints: dict[str, float] | None = None,
+) -> Event:
+    outcome = Outcome(value, constraints or {}, error, 0.5)
+    event = Event("finished" if value is not None else "failed", number, {}, outcome)
+    view.update(Event("started", number, {}))
+    view.update(event, after(view, number, value, feasible=all(c <= 0 for c in outcome.constraints.values())))
+    return event
+
+
+def shown(view: ProgressPanel, width: int = 80) -> str:
+    page = io.StringIO()
+    Console(file=page, width=width, color_system=None).print(view.panel(width))
+    return page.getvalue()
+
+
+def test_the_panel_shows_trials_best_running_gap_interactions_and_time_left() -> None:
+    clock = Clock()
+    view = new_panel(clock)
+    for number, value in enumerate([3.0, 2.0, 2.5]):
+        clock.now += 4
+        finish(view, number, value)
+    view.update(
+        Event(
+            "started",
+            3,
+            {},
+            info=AskInfo("acquisition", 0.1, FactorGraph(3, ((0, 1), (2,))), gap=0.0125, certified=True),
+        )
+    )
+    view.interactions = [Interaction(("lr", "width"), 0.93, 0.2), Interaction(("lr",), 1.0, 0.5)]
+    clock.now += 2
+    text = shown(view)
+    for part in ("dechbo · tuning", "3 of 10", "about 28 s left", "2  trial 1", "█▁▁", "trial 2: 2.5 in 0.5 s"):
+        assert part in text
+    for part in ("trial 3 for 2 s", "at most 1.25% from the best on its grid", "lr × width (93%)", "Ctrl-C"):
+        assert part in text
+    assert "failed" not in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_the_panel_fits_every_width(width: int) -> None:
+    view = new_panel()
+    finish(view, 0, None, error='Traceback (most recent call last):\n  File "a", line 1\nValueError: ' + "x" * 300)
+    finish(view, 1, 1.0)
+    view.interactions = [Interaction((f"parameter_{i}", f"other_{i}"), 0.9, 0.1) for i in range(5)]
+    text = shown(view, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert all(name in text for name in ("trials ", "best so far ", "running ", "interactions ", "failed "))
+
+
+def test_infeasible_values_and_failures_are_never_the_best() -> None:
+    view = new_panel()
+    finish(view, 0, 5.0)
+    finish(view, 1, 1.0, constraints={"memory": 0.5})
+    finish(view, 2, None, error="out of memory")
+    assert view.best_values == [5.0, 5.0, 5.0]
+    assert "5  trial 0" in shown(view)
+    assert "3 of 10" in shown(view)
+    assert "1: out of memory (1×)" in shown(view)
+
+
+def test_the_largest_value_is_best_when_maximising() -> None:
+    view = new_panel(direction="maximize")
+    for number, value in enumerate([1.0, 3.0, 2.0]):
+        finish(view, number, value)
+    assert view.best_values == [1.0, 3.0, 3.0]
+
+
+def test_a_log_line_has_value_best_time_and_reason_without_control_codes() -> None:
+    view = new_panel()
+    line = view.log_line(finish(view, 7, 1.25))
+    assert line.split() == ["trial", "7", "1.25", "best", "1.25", "0.5", "s", "1", "of", "10"]
+    broken = view.log_line(finish(view, 8, 0.5, constraints={"memory": 2.0}))
+    assert "infeasible: memory = 2" in broken
+    failed = view.log_line(finish(view, 9, None, error="Traceback (most recent call last):\n …\nValueError: bad"))
+    assert "failed" in failed
+    assert failed.endswith("ValueError: bad")
+    assert "\x1b" not in line + broken + failed
+
+
+def test_a_long_first_ask_is_explained_and_an_interruption_too() -> None:
+    clock = Clock()
+    view = new_panel(clock)
+    view.update(Event("asking"))
+    assert "choosing the next point" in shown(view)
+    clock.now = 9.0
+    assert "compiles its inner loops" in shown(view)
+    view.interrupted = True
+    assert "stopping; Ctrl-C again to stop at once" in shown(view)
+    view.update(Event("started", 0, {}))
+    assert interrupt_note(1) in shown(view)
+    assert interrupt_note(2) == "waiting for 2 running evaluations; Ctrl-C again to stop at once"
+
+
+def test_time_left_needs_two_steps_and_ignores_one_long_wait() -> None:
+    clock = Clock()
+    view = new_panel(clock)
+    finish(view, 0, 1.0)
+    assert view.seconds_left is None
+    for number, step in enumerate([1.0, 40.0, 1.0, 1.0]):  # the second one compiled the inner loops
+        clock.now += step
+        finish(view, number + 1, 1.0)
+    assert view.seconds_left == 5.0
+
+
+def test_trials_of_other_processes_count_for_the_pace() -> None:
+    clock = Clock()
+    view = new_panel(clock, target=12)
+    for number in range(3):
+        clock.now += 6
+        one = Outcome(5.0, {}, None, 6.0)
+        view.update(Event("finished", number, {}, one), Progress(2 * number + 2, 1, (9, 1.0), (5.0, 1.0)))
+    text = shown(view)
+    for part in ("6 of 12", "about 18 s left", "1  trial 9", "failed", "trial 2: 5 in 6 s"):
+        assert part in text
+
+
+def test_the_display_reads_while_the_run_writes() -> None:
+    view, done = new_panel(target=1000), threading.Event()
+    one = Outcome(5.0, {}, None, 6.0)
+
+    def write() -> None:
+        for number in range(20_000):
+            view.update(Event("finished", number, {}, one), Progress(number))
+        done.set()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        writer = threading.Thread(target=write)
+        writer.start()
+        while not done.is_set():
+            assert view.seconds_left is None or view.seconds_left == 0
+        writer.join()
+    finally:
+        sys.setswitchinterval(before)
