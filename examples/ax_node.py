@@ -1,6 +1,6 @@
 """dechbo inside Ax, as an ExternalGenerationNode: 24 trials, two at a time.
 
-Needs Ax, which brings PyTorch: pip install ax-platform
+Needs Ax, which installs PyTorch: pip install ax-platform
 """
 
 import math
@@ -17,7 +17,7 @@ from dechbo.data.evaluation import Evaluation
 
 
 class DecHBONode(ExternalGenerationNode):
-    """Takes over the history that Ax keeps, and asks for the next point."""
+    """Pass Ax's trials to an Optimizer and ask it for the next point."""
 
     def __init__(self, **options) -> None:
         super().__init__(name="dechbo")
@@ -26,7 +26,7 @@ class DecHBONode(ExternalGenerationNode):
         self.evaluations = []
 
     def update_generator_state(self, experiment, data) -> None:
-        """The space at first, and all trials that ended so far."""
+        """Build the optimizer once, then collect all trials that have ended."""
         objective = experiment.optimization_config.objective
         if self.optimizer is None:
             space = Space({name: parameter_of(p) for name, p in experiment.search_space.tunable_parameters.items()})
@@ -37,16 +37,16 @@ class DecHBONode(ExternalGenerationNode):
         self.evaluations = []
         for index, trial in sorted(experiment.trials.items()):
             if index in means or trial.status in (TrialStatus.FAILED, TrialStatus.ABANDONED):
-                self.evaluations.append(Evaluation.of(dict(trial.arm.parameters), means.get(index), None, None))
+                self.evaluations.append(Evaluation.of(dict(trial.arm.parameters), means.get(index)))
 
     def get_next_candidate(self, pending_parameters) -> dict:
-        """The next point, for the trials that ended and those under way."""
+        """Suggest a point, given the ended and the running trials."""
         self.optimizer.replay(self.evaluations, pending=pending_parameters)
         return self.optimizer.ask()
 
 
 def parameter_of(parameter):
-    """A parameter of Ax as one of dechbo."""
+    """Convert a parameter of Ax to one of dechbo."""
     if isinstance(parameter, ChoiceParameter):
         return Categorical(parameter.values)
     if isinstance(parameter, RangeParameter):
@@ -56,7 +56,7 @@ def parameter_of(parameter):
 
 
 def loss(lr: float, layers: int, act: str) -> float:
-    """Stands for a training run."""
+    """A stand-in for a training run."""
     return (math.log10(lr) + 2) ** 2 + 0.1 * (layers - 5) ** 2 + (act == "tanh")
 
 
@@ -72,13 +72,13 @@ if __name__ == "__main__":
     client.configure_optimization(objective="-loss")
     node = DecHBONode(seed=0)
     client.set_generation_strategy(GenerationStrategy(name="dechbo", nodes=[node]))
-    made = 0
-    while made < 24:
+    n_trials = 0
+    while n_trials < 24:
         for index, params in client.get_next_trials(max_trials=2).items():
             client.complete_trial(index, raw_data={"loss": loss(**params)})
-            made += 1
+            n_trials += 1
     params, values, index, _ = client.get_best_parameterization(use_model_predictions=False)
-    print(f"best of {made} trials: number {index}, loss {values['loss'][0]:.4f}")
+    print(f"best of {n_trials} trials: number {index}, loss {values['loss'][0]:.4f}")
     for name, value in params.items():
         print(f"  {name} = {value}")
     print(f"the last point came from: {node.optimizer.info.source}")

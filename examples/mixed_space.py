@@ -16,7 +16,7 @@ graph = FactorGraph.from_names(space, [("lr", "layers"), ("layers", "act"), ("dr
 
 
 def validation_loss(lr: float, layers: int, act: str, drop: float) -> float:
-    """Stands for a training run: best at lr = 1e-3, 4 layers, dropout 0.35."""
+    """A stand-in for a training run: best at lr = 1e-3, 4 layers, dropout 0.35."""
     depth = (layers - 4) ** 2 * (1.0 if act == "relu" else 0.5)
     return (math.log10(lr) + 3) ** 2 * (0.5 + 0.1 * layers) + depth + abs(drop - 0.35)
 
@@ -29,4 +29,4 @@ for k in range(40):
         print(f"{k + 1:3d} evaluations: best {optimizer.best.value:.5f} at {optimizer.best.params}")
 
 mean, deviation = optimizer.predict(optimizer.best.params)
-print(f"the model expects {mean:.4f} ± {deviation:.4f} there; source of the last point: {optimizer.info.source}")
+print(f"the model expects {mean:.4f} ± {deviation:.4f} there; the last suggestion came from: {optimizer.info.source}")

@@ -1,4 +1,4 @@
-"""A study in Optuna that is stopped and goes on: python examples/optuna_study.py."""
+"""An Optuna study that is stopped and continued: python examples/optuna_study.py."""
 
 import math
 import tempfile
@@ -10,7 +10,7 @@ from dechbo.integrations.optuna import DecHBOSampler, learned_graph, recover
 
 
 def train(trial: optuna.Trial) -> float:
-    """Stands for a training run: learning rate and batch size act together, the rest on its own."""
+    """A stand-in for a training run: learning rate and batch size interact, the others act alone."""
     lr = trial.suggest_float("lr", 1e-5, 1, log=True)
     batch = trial.suggest_int("batch", 8, 512, log=True)
     layers = trial.suggest_int("layers", 1, 8)
@@ -22,11 +22,11 @@ def train(trial: optuna.Trial) -> float:
 
 
 def session(url: str, trials: int) -> optuna.Study:
-    """What one run of your script does; the next one goes on."""
+    """What one run of your script does; the next one continues."""
     study = optuna.create_study(
         storage=url, study_name="demo", load_if_exists=True, sampler=DecHBOSampler(seed=0, noise=0)
     )
-    recover(study)  # trials of a process that was killed
+    recover(study)  # fails and retries trials of a process that was killed
     study.optimize(train, n_trials=trials)
     return study
 
@@ -42,7 +42,7 @@ def main() -> None:
         print("best parameters:", study.best_params)
         print("its constraint (feasible at or below 0):", study.best_trial.constraints)
         for found in (learned_graph(study) or [])[:3]:
-            print(f"act together: {', '.join(found.scope)} (probability {found.probability:.2f})")
+            print(f"interaction: {', '.join(found.scope)} (probability {found.probability:.2f})")
 
 
 if __name__ == "__main__":

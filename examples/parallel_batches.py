@@ -1,4 +1,4 @@
-"""Batches: four evaluations side by side in processes, pending points respected, failures survived."""
+"""Batches of four evaluations in parallel processes, some of which fail."""
 
 import itertools
 from concurrent.futures import ProcessPoolExecutor
@@ -9,7 +9,7 @@ space = Space({f"x{i}": Float(-2, 2) for i in range(6)})
 
 
 def rosenbrock(params: dict[str, float]) -> float | None:
-    """Fails (None) in some corners, as simulators do."""
+    """Return None, a failed evaluation, in some corners, as simulators do."""
     x = list(params.values())
     if x[0] * x[1] < -2:
         return None

@@ -1,11 +1,11 @@
-"""Ray Tune with dechbo as its search algorithm, by way of Tune's own OptunaSearch: 20 trials, two at a time."""
+"""Ray Tune with dechbo as its search algorithm, through OptunaSearch: 20 trials, two at a time."""
 
 import math
 import os
 import tempfile
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray warns unless somebody decides
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray warns if this is not set
 
 import optuna
 import ray
@@ -16,7 +16,7 @@ from dechbo.integrations.optuna import DecHBOSampler
 
 
 def train(config: dict[str, float]) -> dict[str, float]:
-    """Stands for a training run: best at lr = 0.01, with relu, where the width is 32 x the depth."""
+    """A stand-in for a training run: best at lr = 0.01, with relu, where the width is 32 x the depth."""
     shape = config["depth"] - config["width"] / 32
     return {"loss": shape**2 / 16 + (math.log10(config["lr"]) + 2) ** 2 + (config["act"] == "tanh")}
 
@@ -54,4 +54,4 @@ if __name__ == "__main__":
     optimizer = sampler.optimizer(study)
     print(f"the last trial came from: {optimizer.info.source}")
     mean, deviation = optimizer.predict(best.config)
-    print(f"the model expects {mean:.3f} ± {deviation:.3f} at the best")
+    print(f"the model expects {mean:.3f} ± {deviation:.3f} at the best point")

@@ -1,10 +1,10 @@
-"""R_n / n beside its bound, on a finite problem whose optimum is known (Theorem 2)."""
+"""The average regret R_n / n and its bound (Theorem 2), on a finite problem with a known optimum."""
 
 import itertools
 
 import numpy as np
 
-from dechbo import Exact, FactorGraph, Int, Optimizer, Space
+from dechbo import Exact, FactorGraph, Int, ModelOptions, Optimizer, Space, TheoryOptions
 from dechbo.acquisition import BetaContext, beta_schedule
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
@@ -21,7 +21,14 @@ values = np.linalg.cholesky(truth.gram(points) + 1e-9 * np.eye(len(points))) @ r
 objective = {tuple(space.decode(point).values()): value for point, value in zip(points, values, strict=True)}
 
 optimizer = Optimizer(
-    space, graph=graph, seed=0, direction="maximize", beta="theory-factor", noise=0.01, maximizer=Exact(), centred=False
+    space,
+    graph=graph,
+    seed=0,
+    direction="maximize",
+    noise=0.01,
+    maximizer=Exact(),
+    model=ModelOptions(centred=False),
+    theory=TheoryOptions(beta="theory-factor"),
 )
 for _ in range(60):
     params = optimizer.ask()
@@ -31,8 +38,9 @@ X = np.array([space.encode(evaluation.params) for evaluation in optimizer.evalua
 true_values = np.array([objective[tuple(evaluation.params.values())] for evaluation in optimizer.evaluations])
 regret = average_regret(true_values, values.max())
 print("  n      R_n/n   bound on R_n/n   h of Assumption 4")
+sizes = np.log([parameter.cardinality for parameter in space.parameters])
 for n in (15, 30, 60):
-    context = BetaContext(graph, np.log([parameter.cardinality for parameter in space.parameters]), optimizer.delta)
+    context = BetaContext(graph, sizes, optimizer.theory.delta)
     beta = beta_schedule("theory-factor")(n, context)
     bound = regret_bound(truth, Observations(X[:n], true_values[:n]), beta, continuous=False)
     print(f"{n:3d} {regret[n - 1]:10.4f} {bound.average:16.4f} {bound.ratio:19.2e}")

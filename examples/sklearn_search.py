@@ -12,8 +12,8 @@ from dechbo.integrations.sklearn import DecHBOSearchCV
 
 pipeline = Pipeline([("scale", None), ("reduce", PCA()), ("model", SVC())])
 space = {
-    "scale": [None, StandardScaler(), MinMaxScaler(), RobustScaler()],  # a list holds choices, of any type
-    "reduce__n_components": (2, 30),  # two whole numbers: an integer range
+    "scale": [None, StandardScaler(), MinMaxScaler(), RobustScaler()],  # a list: choices of any type
+    "reduce__n_components": (2, 30),  # a pair of whole numbers: an integer range
     "reduce__whiten": [True, False],
     "model__C": Float(1e-3, 1e3, log=True),
     "model__gamma": Float(1e-5, 10, log=True),
@@ -31,4 +31,4 @@ if __name__ == "__main__":
         print(f"  {name} = {value}")
     for found in search.interactions_[:3]:
         names, share = " and ".join(found.scope), found.share
-        print(f"{names} act together: probability {found.probability:.2f}, {share:.0%} of the variance")
+        print(f"{names} interact: probability {found.probability:.2f}, {share:.0%} of the variance")

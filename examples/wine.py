@@ -1,6 +1,6 @@
-"""The objective of wine.yaml: the cross-entropy of gradient boosting on scikit-learn's wine data.
+"""The objective of wine.yaml: cross-entropy of gradient boosting on scikit-learn's wine data.
 
-``dechbo optimize examples/wine.yaml`` tunes it; ``python examples/wine.py`` shows what untuned settings give.
+``dechbo optimize examples/wine.yaml`` tunes it; ``python examples/wine.py`` shows the loss of untuned settings.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ def loss(*, features="raw", init="prior", **settings):
 
 if __name__ == "__main__":
     print("cross-entropy of held-out wines, lower is better")
-    print(f"scikit-learn's own settings      {loss():.3f}")
-    print(f"twice as many steps half as long {loss(learning_rate=0.05, n_estimators=200):.3f}")
-    print(f"a third of the features a split  {loss(max_features=0.33):.3f}")
+    print(f"scikit-learn's defaults           {loss():.3f}")
+    print(f"twice as many, half as long steps {loss(learning_rate=0.05, n_estimators=200):.3f}")
+    print(f"a third of the features per split {loss(max_features=0.33):.3f}")
