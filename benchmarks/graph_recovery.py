@@ -24,13 +24,12 @@ import numpy as np
 
 from dechbo.bench.problems.overlapping import random_scopes, random_waves, wave_product
 from dechbo.data.observations import Observations
-from dechbo.structure import GraphPrior
-from dechbo.structure.learner import Effort, learn
+from dechbo.structure import GraphPrior, StructureOptions, learn_structure
 from dechbo.threads import one_blas_thread
 from results_file import RESULTS, ResultsFile
 
 RESULTS_FILE = RESULTS / "graph_recovery.jsonl"
-EFFORT = Effort(chains=2, steps=2000, rounds=8, sweep=20)
+OPTIONS = StructureOptions(chains=2, steps=2000, greedy_rounds=8, moves_per_sweep=20)
 KINDS = ("interactions", "additive", "noise", "few")
 BINS = 10
 
@@ -62,7 +61,7 @@ def area_under_curve(positive: np.ndarray, negative: np.ndarray) -> float:
 def measure(kind: str, dim: int, seed: int) -> dict[str, object]:
     data, scopes = case(kind, dim, seed)
     start = time.perf_counter()
-    learned = learn(data, GraphPrior(dim), np.random.default_rng(seed), effort=EFFORT)
+    learned = learn_structure(data, GraphPrior(dim), np.random.default_rng(seed), options=OPTIONS)
     seconds = time.perf_counter() - start
     true = {pair for scope in scopes for pair in itertools.combinations(scope, 2)}
     pairs = list(itertools.combinations(range(dim), 2))

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dechbo import Float, ModelOptions, Optimizer, Space
-from dechbo.acquisition import AverageAcquisition
+from dechbo.acquisition import EnsembleUCB
 from dechbo.bench.problems.overlapping import WaveSum
 from results_file import RESULTS, ResultsFile
 
@@ -37,7 +37,7 @@ def deviation_ratio(optimizer: Optimizer, params: dict[str, float]) -> float:
     model = optimizer._models.latest[1]
     posterior = model.gp.condition(model.data)
     point = optimizer.space.encode(params)
-    apart = AverageAcquisition.of(posterior, 1.0).deviation(point)
+    apart = EnsembleUCB.of(posterior, 1.0).deviation(point)
     return apart / max(float(posterior.joint(point)[1][0]), 1e-12)
 
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Maximum, MaxSum
-from dechbo.maxsum.absorb import least_and_most, reduce
-from dechbo.maxsum.forest import schedule
+from dechbo.maxsum.forest import components
 from dechbo.maxsum.messages import max_sum_rounds
+from dechbo.maxsum.reduction import minima_and_maxima, reduce_tables
 from dechbo.tables import FactorTables
 from timing import exponent
 
@@ -52,9 +52,9 @@ def seconds(call: Callable[[], object], repeats: int) -> float:
 
 
 def rounds_only(tables: FactorTables, rounds: int) -> Callable[[], object]:
-    packed = reduce(tables).packed(schedule(tables.graph).cyclic)
+    packed = reduce_tables(tables).packed(components(tables.graph).cyclic)
     choice = np.zeros(tables.graph.dim, dtype=np.int64)
-    return lambda: max_sum_rounds(packed, packed.no_messages(), choice, rounds, 0.5, 0.0)
+    return lambda: max_sum_rounds(packed, packed.zero_messages(), choice, rounds, 0.5, 0.0)
 
 
 def maximize_uncached(tables: FactorTables) -> Maximum:
@@ -69,7 +69,9 @@ def readers(tables: FactorTables) -> dict[str, Callable[[], object]]:
     return {
         "flat.max()": tables.flat.max,
         "flat.sum()": tables.flat.sum,
-        "compiled min and max": lambda: least_and_most(tables.flat, tables.starts[:-1], tables.starts[1:], low, high),
+        "compiled min and max": lambda: minima_and_maxima(
+            tables.flat, tables.starts[:-1], tables.starts[1:], low, high
+        ),
     }
 
 

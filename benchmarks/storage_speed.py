@@ -22,6 +22,7 @@ from pathlib import Path
 import optuna
 
 from dechbo import make_storage
+from dechbo.integrations.optuna.adapter import storage_of, study_id
 
 MAX_RATIO = 0.2
 NAMES = [f"x{k}" for k in range(100)]
@@ -45,9 +46,9 @@ def create_seconds(study: optuna.Study) -> float:
     running = optuna.trial.TrialState.RUNNING
     began = time.perf_counter()
     template = optuna.trial.create_trial(state=running, params=params, distributions=dict.fromkeys(NAMES, UNIT))
-    trial_id = study._storage.create_new_trial(study._study_id, template_trial=template)
+    trial_id = storage_of(study).create_new_trial(study_id(study), template_trial=template)
     seconds = time.perf_counter() - began
-    study._storage.set_trial_state_values(trial_id, optuna.trial.TrialState.COMPLETE, [0.0])
+    storage_of(study).set_trial_state_values(trial_id, optuna.trial.TrialState.COMPLETE, [0.0])
     return seconds
 
 

@@ -22,10 +22,10 @@ from scipy.linalg.lapack import dpotrf
 from dechbo.data.observations import Observations
 from dechbo.gp import fit
 from dechbo.graph import FactorGraph
-from dechbo.structure import GraphPrior, GraphSampler
+from dechbo.structure import GraphPrior, StructureOptions, learn_structure
 from dechbo.structure.evidence import EvidenceTarget
-from dechbo.structure.learner import Effort, learn
-from dechbo.structure.scores import proposal_law, scores_of
+from dechbo.structure.sampler import GraphSampler
+from dechbo.structure.scores import proposal_distribution, score_scopes
 from dechbo.threads import one_blas_thread
 from graph_recovery import area_under_curve, case
 
@@ -40,7 +40,7 @@ def proposals() -> str:
         data = Observations(X, y).standardised()[0]
         model = fit(FactorGraph.singletons(20), data, domains=(None,) * 20, rough=False, iterations=8)
         target = EvidenceTarget(model, data, rng)
-        sampler = GraphSampler(GraphPrior(20), scores=proposal_law([scores_of(model, data)]))
+        sampler = GraphSampler(GraphPrior(20), scope_distribution=proposal_distribution([score_scopes(model, data)]))
         state, _ = sampler.run(rng, sampler.init([(0, 1), (2, 3), (4, 5, 6)], target), target, 50)  # fills the caches
         steps = max(100, 20_000 // t)
         K = np.asfortranarray(state.payload.K)
@@ -69,9 +69,9 @@ def large() -> str:
     y = np.sin(3 * X[:, :20]).sum(axis=1) + 20 * (X[:, 0] - 0.5) * (X[:, 1] - 0.5)
     data = Observations(X, y).standardised()[0]
     small = Observations(X[:20, :4], data.y[:20])
-    learn(small, GraphPrior(4), rng, domains=(None,) * 4)  # compile
+    learn_structure(small, GraphPrior(4), rng, domains=(None,) * 4)  # compile
     began = time.process_time()
-    learned = learn(data, GraphPrior(d), np.random.default_rng(0), domains=(None,) * d)
+    learned = learn_structure(data, GraphPrior(d), np.random.default_rng(0), domains=(None,) * d)
     seconds = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return "\n".join(
@@ -91,7 +91,9 @@ def blind(seeds: int = 5) -> str:
         for seed in range(seeds if d < 50 else 2):
             data, scopes = case("interactions", d, seed)
             began = time.process_time()
-            learned = learn(data, GraphPrior(d), np.random.default_rng(seed), effort=Effort(), informed=informed)
+            learned = learn_structure(
+                data, GraphPrior(d), np.random.default_rng(seed), options=StructureOptions(), informed=informed
+            )
             seconds.append(time.process_time() - began)
             true = {pair for scope in scopes for pair in itertools.combinations(scope, 2)}
             pairs = list(itertools.combinations(range(d), 2))
@@ -101,7 +103,7 @@ def blind(seeds: int = 5) -> str:
             trues.append(p[is_true].mean())
         word = "yes" if informed else "no: blind"
         figures = f"{np.mean(aucs):.3f} | {np.mean(trues):.2f} | {np.mean(seconds):.1f}"
-        lines.append(f"| {d} | {Effort().steps} | {word} | {figures} |")
+        lines.append(f"| {d} | {StructureOptions().steps} | {word} | {figures} |")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Small studies that the tests of the Optuna sampler share."""
+"""Small studies for the tests of the Optuna sampler."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 
 QUICK: dict[str, Any] = {
-    "model": ModelOptions(effort=Effort(steps=20)),
+    "model": ModelOptions(structure=StructureOptions(steps=20)),
     "search": SearchOptions(granularity=Granularity(work=1e5, polish_steps=3)),
 }
 MIXED: dict[str, BaseDistribution] = {
@@ -31,7 +31,7 @@ MIXED: dict[str, BaseDistribution] = {
 
 @contextmanager
 def listening() -> Iterator[list[str]]:
-    """What the sampler says by Optuna's log, and quiet otherwise."""
+    """The sampler's log messages; silences Optuna's other messages."""
     said: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
@@ -49,12 +49,28 @@ def sampler(**more: Any) -> DecHBOSampler:
 
 
 def mixed(params: dict[str, Any]) -> float:
-    return (params["x"] - 0.3) ** 2 + math.log(params["y"]) ** 2 / 20 + 0.1 * params["n"] * (params["c"] == "a")
+    return float((params["x"] - 0.3) ** 2 + math.log(params["y"]) ** 2 / 20 + 0.1 * params["n"] * (params["c"] == "a"))
+
+
+def sampler_of(study: optuna.Study) -> DecHBOSampler:
+    assert isinstance(study.sampler, DecHBOSampler)
+    return study.sampler
+
+
+def suggest(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:
+    if isinstance(distribution, CategoricalDistribution):
+        return trial.suggest_categorical(name, distribution.choices)
+    if isinstance(distribution, IntDistribution):
+        return trial.suggest_int(
+            name, distribution.low, distribution.high, step=distribution.step, log=distribution.log
+        )
+    assert isinstance(distribution, FloatDistribution)
+    return trial.suggest_float(name, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
 
 
 def objective(trial: optuna.Trial) -> float:
     for name, distribution in MIXED.items():
-        trial._suggest(name, distribution)
+        suggest(trial, name, distribution)
     return mixed(trial.params)
 
 

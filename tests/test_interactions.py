@@ -17,12 +17,12 @@ from dechbo.errors import DataError, NoObservations, OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.interactions import Interaction, strongest
 from dechbo.models.options import ModelOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 from optimizer_cases import Params, best_of, info_of
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Int(0, 9), "d": Categorical(["p", "q", "r"])})
 TABLE_SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "n": Int(0, 5), "kind": Categorical(["p", "q"])})
-QUICK = Effort(chains=2, steps=200)
+QUICK = StructureOptions(chains=2, steps=200)
 
 
 def objective(params: Params) -> float:
@@ -32,7 +32,7 @@ def objective(params: Params) -> float:
 
 
 def asked(evaluations: int, **options: Any) -> Optimizer:
-    optimizer = Optimizer(SPACE, graph="learned", seed=0, **{"model": ModelOptions(effort=QUICK), **options})
+    optimizer = Optimizer(SPACE, graph="learned", seed=0, **{"model": ModelOptions(structure=QUICK), **options})
     for _ in range(evaluations):
         params = optimizer.ask()
         optimizer.tell(params, objective(params))
@@ -40,7 +40,7 @@ def asked(evaluations: int, **options: Any) -> Optimizer:
 
 
 def test_it_finds_the_interaction_and_the_optimum() -> None:
-    optimizer = Optimizer(SPACE, graph="learned", seed=0, model=ModelOptions(effort=QUICK))
+    optimizer = Optimizer(SPACE, graph="learned", seed=0, model=ModelOptions(structure=QUICK))
     rng = np.random.default_rng(0)
     for u in rng.random((40, 4)):
         params: Params = SPACE.decode(SPACE.from_uniform(u))
@@ -62,7 +62,7 @@ def test_it_finds_the_interaction_and_the_optimum() -> None:
 
 
 def test_an_additive_function_shows_no_interaction() -> None:
-    optimizer = Optimizer(SPACE, graph="learned", seed=0, model=ModelOptions(effort=QUICK))
+    optimizer = Optimizer(SPACE, graph="learned", seed=0, model=ModelOptions(structure=QUICK))
     for u in np.random.default_rng(1).random((40, 4)):
         params: Params = SPACE.decode(SPACE.from_uniform(u))
         optimizer.tell(params, math.sin(3 * params["a"]) + params["b"] ** 2 + 0.1 * params["c"] + len(params["d"]))
@@ -82,7 +82,7 @@ def test_a_run_with_a_learned_graph_resumes_with_the_same_suggestions(tmp_path: 
 
 
 def test_the_certificate_and_the_union_graph_are_reported() -> None:
-    optimizer = asked(12, max_factor_size=2, model=ModelOptions(effort=QUICK, graph_samples=2, full_factor=False))
+    optimizer = asked(12, max_factor_size=2, model=ModelOptions(structure=QUICK, graph_samples=2, full_factor=False))
     info = info_of(optimizer)
     assert info.graph is not None
     assert info.graph.max_factor_size <= 2
@@ -118,7 +118,7 @@ def test_other_graphs_have_no_interactions() -> None:
 
 
 def test_the_convergence_of_the_chains_is_known() -> None:
-    optimizer = Optimizer(SPACE, seed=0, model=ModelOptions(effort=QUICK))
+    optimizer = Optimizer(SPACE, seed=0, model=ModelOptions(structure=QUICK))
     for u in np.random.default_rng(1).random((15, 4)):
         params: Params = SPACE.decode(SPACE.from_uniform(u))
         optimizer.tell(params, objective(params))
@@ -141,10 +141,10 @@ def table(rows: int = 50) -> tuple[list[Params], list[float | None]]:
 
 def test_rows_and_dicts_give_the_same_answer() -> None:
     X, y = table()
-    found = interactions.from_table(X, y, TABLE_SPACE, effort=QUICK)
+    found = interactions.from_table(X, y, TABLE_SPACE, structure=QUICK)
     assert found[0].scope == ("a", "b")
     assert found[0].probability > 0.9
-    assert interactions.from_table([list(x.values()) for x in X], np.array(y), TABLE_SPACE, effort=QUICK) == found
+    assert interactions.from_table([list(x.values()) for x in X], np.array(y), TABLE_SPACE, structure=QUICK) == found
 
 
 def test_from_csv_reads_the_space_off_the_columns(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_from_csv_reads_the_space_off_the_columns(tmp_path: Path) -> None:
             writer.writerow([*x.values(), "same", "" if value is None else value])
     choices: list[dict[str, Any]] = [{}, {"target": "loss"}, {"space": TABLE_SPACE}]
     for options in choices:
-        found = interactions.from_csv(path, effort=QUICK, **options)
+        found = interactions.from_csv(path, structure=QUICK, **options)
         assert found[0].scope == ("a", "b")
         assert found[0].probability > 0.9
 
@@ -203,7 +203,7 @@ def test_a_given_space_says_what_the_cells_mean(tmp_path: Path) -> None:
     space = Space({"version": Categorical(["1", "2"]), "x": Float(0, 1)})
     path = tmp_path / "texts.csv"
     path.write_text("version;x;y\n1;0;3\n2;0.5;4\n1;1;5\n")
-    assert interactions.from_csv(path, space=space, effort=QUICK)
+    assert interactions.from_csv(path, space=space, structure=QUICK)
     path.write_text("version;x;y\n3;0;3\n")
     with pytest.raises(DataError, match=r"texts\.csv:2: version: expected one of 1, 2, got '3'"):
         interactions.from_csv(path, space=space)

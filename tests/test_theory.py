@@ -1,11 +1,14 @@
+from __future__ import annotations
+
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dechbo.acquisition import Acquisition, BetaContext, beta_schedule
+from dechbo.acquisition import AdditiveUCB, BetaContext, beta_schedule
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Hyperparameters
@@ -22,19 +25,19 @@ from dechbo.theory import (
     step_bound,
     variance_ratio,
 )
-from gp_strategies import cases, draw_factor, factor_kernel, make_case
+from gp_strategies import Case, cases, draw_factor, factor_kernel, make_case
 
 GRAPH = FactorGraph(3, ((0, 1), (1, 2), (2,)))
 
 
-def plain(case):
+def plain(case: Case) -> Observations:
     """The same data without noise of their own: the theory knows one noise variance."""
     return Observations(case.data.X, case.data.y)
 
 
 @settings(max_examples=40, deadline=None)
 @given(cases(max_size=4))
-def test_information_gain_is_half_a_log_determinant(case):
+def test_information_gain_is_half_a_log_determinant(case: Case) -> None:
     gains = information_gain(case.gp, case.data.X)
     for k, gain in enumerate(gains):
         K = factor_kernel(case.gp, k)(case.data.X)
@@ -45,7 +48,7 @@ def test_information_gain_is_half_a_log_determinant(case):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 15), st.sampled_from(["matern52", "se", "categorical"]))
-def test_chain_rule_of_information(seed, n, kernel):
+def test_chain_rule_of_information(seed: int, n: int, kernel: str) -> None:
     """One factor: the gain is sum_t log(1 + var_{t-1}(x_t) / noise) / 2."""
     case = make_case(np.random.default_rng(seed), FactorGraph(2, ((1, 0),)), [kernel] * 2, n, 0.1)
     theta, X = case.gp.hyperparameters, case.data.X
@@ -57,7 +60,7 @@ def test_chain_rule_of_information(seed, n, kernel):
     assert information_gain(case.gp, X)[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_information_gain_grows_with_data_and_needs_noise():
+def test_information_gain_grows_with_data_and_needs_noise() -> None:
     case = make_case(np.random.default_rng(0), GRAPH, ["matern52"] * 3, 20, 0.1)
     gains = np.array([information_gain(case.gp, case.data.X[:n]) for n in range(1, 21)])
     assert (np.diff(gains, axis=0) > 0).all()
@@ -68,7 +71,7 @@ def test_information_gain_grows_with_data_and_needs_noise():
 
 @settings(max_examples=30, deadline=None)
 @given(cases(max_size=3, max_observations=10))
-def test_variance_ratio_is_what_single_factors_would_know_more(case):
+def test_variance_ratio_is_what_single_factors_would_know_more(case: Case) -> None:
     """h = min sigma_alone^2 / sigma^2, against posteriors of the factor alone and among the others."""
     gp, X, theta = case.gp, case.data.X, case.gp.hyperparameters
     found = variance_ratio(gp, X)
@@ -89,14 +92,14 @@ def test_variance_ratio_is_what_single_factors_would_know_more(case):
     assert found == pytest.approx(min(ratios), rel=1e-8)
 
 
-def test_a_single_factor_has_ratio_one():
+def test_a_single_factor_has_ratio_one() -> None:
     case = make_case(np.random.default_rng(1), FactorGraph(2, ((0, 1),)), ["se"] * 2, 10, 0.1)
     assert variance_ratio(case.gp, case.data.X) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize("ratio", [None, 0.4])
-def test_regret_bound_is_the_right_hand_side_of_theorems_2_and_3(continuous, ratio):
+def test_regret_bound_is_the_right_hand_side_of_theorems_2_and_3(continuous: bool, ratio: float | None) -> None:
     """sqrt(C n beta gamma), C = 8 noise |U| g(s / noise) / h, g(s) = s / log(1 + s)."""
     case = make_case(np.random.default_rng(2), GRAPH, ["matern52"] * 3, 12, 0.05)
     theta, beta = case.gp.hyperparameters, 7.0
@@ -115,7 +118,7 @@ def test_regret_bound_is_the_right_hand_side_of_theorems_2_and_3(continuous, rat
     assert any("Assumption 3" in part for part in found.estimated) == continuous
 
 
-def test_a_report_speaks_the_users_units_and_names_what_is_estimated():
+def test_a_report_speaks_the_users_units_and_names_what_is_estimated() -> None:
     case = make_case(np.random.default_rng(3), GRAPH, ["matern52"] * 3, 12, 0.05)
     allowed = regret_bound(case.gp, case.data, 7.0, continuous=True)
     report = RegretReport(0.25, allowed, 3.0)
@@ -127,29 +130,29 @@ def test_a_report_speaks_the_users_units_and_names_what_is_estimated():
 
 @settings(max_examples=40, deadline=None)
 @given(cases(max_size=3, max_observations=12), st.floats(0.1, 50))
-def test_the_bound_covers_the_sum_of_step_bounds(case, beta):
+def test_the_bound_covers_the_sum_of_step_bounds(case: Case, beta: float) -> None:
     """Appendix D with the corrected constant holds for every sequence of points, at constant beta."""
     gp, data, theta = case.gp, plain(case), case.gp.hyperparameters
     total = step_bound(beta, np.sqrt(theta.variances), 0.0)
     for t in range(1, len(data)):
         posterior = gp.condition(Observations(data.X[:t], data.y[:t]))
-        total += step_bound(beta, Acquisition(posterior, beta).components(data.X[t])[1], 0.0)
+        total += step_bound(beta, AdditiveUCB(posterior, beta).factor_moments(data.X[t])[1], 0.0)
     assert total <= regret_bound(gp, data, beta, continuous=False).bound * (1 + 1e-9)
 
 
-def test_step_bound():
+def test_step_bound() -> None:
     assert step_bound(4.0, np.array([1.0, 2.0]), 0.0) == 12.0
     assert step_bound(4.0, np.array([1.0, 2.0]), 0.5) == 12.5
     assert step_bound(4.0, np.array([1.0, 2.0]), -1e-12) == 12.0  # rounding of a certificate is no credit
 
 
-def test_average_regret():
+def test_average_regret() -> None:
     values = np.array([1.0, 3.0, 2.0, 3.0])
     expected = [sum(3.0 - v for v in values[:n]) / n for n in range(1, 5)]
     np.testing.assert_allclose(average_regret(values, 3.0), expected)
 
 
-def test_lipschitz_estimate_is_the_deviation_of_the_steepest_derivative():
+def test_lipschitz_estimate_is_the_deviation_of_the_steepest_derivative() -> None:
     """Var(df/dx_i) by a second difference of the kernel: (k(x, x) - k(x, x + s e_i)) 2 / s^2."""
     theta = Hyperparameters([0.3, 0.2, 0.7], [1.0, 0.5, 2.0], 0.1)
     gp = AdditiveGP(GRAPH, theta, kernel=["matern52", "se", "categorical"])
@@ -165,21 +168,21 @@ GRID = [np.linspace(0, 1, 5)] * 3
 POINTS = np.array(list(itertools.product(*GRID)))
 
 
-def violations(beta_of, functions=20, steps=15):
+def violations(beta_of: Callable[[int], float], functions: int = 20, steps: int = 15) -> int:
     """How many functions from the prior break r_t <= 2 sqrt(beta_t) sum_I sigma_I(x_t) within ``steps`` steps."""
     theta = Hyperparameters([0.3, 0.4, 0.2], [1.0, 0.7, 0.4], 0.05)
     gp, engine, broken = AdditiveGP(GRAPH, theta), LocalEngine(Exact()), 0
     for seed in range(functions):
         rng = np.random.default_rng(seed)
-        f = sum(draw_factor(rng, gp, k, POINTS) for k in range(3))
+        f = np.sum([draw_factor(rng, gp, k, POINTS) for k in range(3)], axis=0)
         at = int(rng.integers(len(POINTS)))
-        data = Observations(POINTS[[at]], [f[at] + np.sqrt(theta.noise) * rng.normal()])
+        data = Observations(POINTS[[at]], np.array([f[at] + np.sqrt(theta.noise) * rng.normal()]))
         holds = True
         for _ in range(steps):
             beta = beta_of(len(data) + 1)  # beta_{t+1} goes with the posterior after t observations
             choice = engine.suggest(gp, data, beta, GRID).choice
             at = int(np.ravel_multi_index(tuple(choice), (5, 5, 5)))
-            _, deviations = Acquisition(gp.condition(data), beta).components(POINTS[at])
+            _, deviations = AdditiveUCB(gp.condition(data), beta).factor_moments(POINTS[at])
             holds = holds and f.max() - f[at] <= step_bound(beta, deviations, 0.0)
             data = data.append(POINTS[at], f[at] + np.sqrt(theta.noise) * rng.normal())
         broken += not holds
@@ -187,13 +190,13 @@ def violations(beta_of, functions=20, steps=15):
 
 
 @pytest.mark.parametrize("name", ["theory", "theory-factor"])
-def test_the_event_of_theorem_1_holds(name):
+def test_the_event_of_theorem_1_holds(name: str) -> None:
     """DESIGN §5.9: at delta = 0.1, at most a tenth of the functions may break the bound at any step."""
     context = BetaContext(GRAPH, np.log([5.0] * 3), delta=0.1)
     schedule = beta_schedule(name)
     assert violations(lambda t: schedule(t, context)) <= 2
 
 
-def test_the_event_of_theorem_1_would_be_seen_to_break():
+def test_the_event_of_theorem_1_would_be_seen_to_break() -> None:
     """With next to no beta the same count is high: the test above can fail."""
     assert violations(lambda t: 0.01) >= 10

@@ -46,7 +46,7 @@ except KeyError:
 """
 
 
-def test_the_limit_holds_inside_and_is_lifted_outside():
+def test_the_limit_holds_inside_and_is_lifted_outside() -> None:
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, check=False)
     assert done.stdout.strip() == "restored", done.stderr

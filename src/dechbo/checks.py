@@ -1,4 +1,4 @@
-"""Checks of option values: the value as a plain type, or an OptionError that says what was expected."""
+"""Checks of option values: return the value as a plain Python type, or raise OptionError."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ T = TypeVar("T")
 
 
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    """One of a few words."""
+    """One of the strings ``allowed``."""
     if value not in allowed:
         raise OptionError(f"{name} is one of {', '.join(map(repr, allowed))}, got {value!r}")
     return value
 
 
 def whole(name: str, value: object, least: int) -> int:
-    """A whole number, at least ``least``."""
+    """An int of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise OptionError(f"{name} is a whole number at least {least}, got {value!r}")
     return int(value)
@@ -33,7 +33,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def probability(name: str, value: object) -> float:
-    """A number between 0 and 1, both excluded."""
+    """A number strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 < value < 1:
         raise OptionError(f"{name} is a probability between 0 and 1, got {value!r}")
     return float(value)

@@ -1,4 +1,7 @@
-"""How dechbo compiles its inner loops: Numba, cached on disk, without the interpreter lock."""
+"""Compilation of inner loops by Numba: cached on disk, without the interpreter lock.
+
+Tested by what it compiles: tests/maxsum/ and tests/gp/test_gram.py.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ import numba
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# These two let LLVM vectorise maxima. Nothing that lets it reorder or fuse sums: whether a loop runs as vector code may
-# depend on where arrays lie in memory, and suggestions have to be the same in every process. Infinities keep their
-# meaning (forbidden cells are -inf).
-_FAST = {"nsz", "nnan"}
+# These two flags let LLVM vectorise maxima. Flags that reorder or fuse sums are out: whether a loop runs as vector code
+# may depend on the memory addresses of arrays, and suggestions have to be the same in every process. Infinities keep
+# their meaning (forbidden cells are -inf).
+_FASTMATH_FLAGS = {"nsz", "nnan"}
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile at the first call (never at import), keep the machine code beside the source file.
+    """Compile at the first call (never at import), and cache the machine code next to the source file.
 
     The loops assume that no NaN reaches them: inputs are checked where they enter the package.
     """
-    return cast(Callable[P, R], numba.njit(cache=True, nogil=True, fastmath=_FAST)(function))
+    return cast(Callable[P, R], numba.njit(cache=True, nogil=True, fastmath=_FASTMATH_FLAGS)(function))

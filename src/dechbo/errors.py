@@ -1,4 +1,4 @@
-"""Every error that dechbo raises on bad input: what was expected, what came, what to do."""
+"""The errors that dechbo raises. A message says what was expected, what came and what to do."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 
 class DechboError(Exception):
-    """Base of all errors raised on purpose; catch it to catch them all."""
+    """Base class of all errors of this package."""
 
 
 class SpaceError(DechboError, ValueError):
-    """A search space, or one of its parameters, is not well formed."""
+    """A search space or one of its parameters is invalid."""
 
 
 class ParameterError(DechboError, ValueError):
-    """A point given by the user does not lie in the space (name, type or range)."""
+    """A point is not in the space: a wrong name, type or range."""
 
 
 class ScopeError(DechboError, ValueError):
-    """A factor graph is not well formed."""
+    """A factor graph is invalid."""
 
 
 class TableError(DechboError, ValueError):
-    """Factor tables do not fit their graph, or hold values that cannot be maximised."""
+    """Factor tables do not match their graph, or contain NaN or +inf."""
 
 
 class DataError(DechboError, ValueError):
@@ -30,27 +30,27 @@ class DataError(DechboError, ValueError):
 
 
 class OptionError(DechboError, ValueError):
-    """An option has a value that means nothing here."""
+    """An option has an invalid value."""
 
 
 class SpaceExhausted(DechboError, RuntimeError):
-    """Every point of a finite space has been suggested or told already."""
+    """Every point of a finite space has already been suggested or told."""
 
 
 class NoObservations(DechboError, RuntimeError):
-    """The answer needs at least one successful evaluation."""
+    """The call needs at least one successful evaluation."""
 
 
 class StudyFileError(DechboError, ValueError):
-    """A study file is not well formed, or a saved run cannot be written or read."""
+    """A study file is invalid, or a saved run cannot be read or written."""
 
 
 class StorageError(DechboError, RuntimeError):
-    """A study's storage cannot be opened, read or written; passwords never stand in its message."""
+    """A study's storage cannot be opened, read or written. Messages never contain passwords."""
 
 
 class StudyError(DechboError, RuntimeError):
-    """A study cannot go on: its file changed, its objective is broken, or every evaluation fails."""
+    """A study cannot continue: its file changed, its objective is broken, or every evaluation fails."""
 
 
 class WorkerDied(DechboError, RuntimeError):
@@ -61,7 +61,7 @@ class AllEvaluationsFailed(StudyError):
     """A run stops early because its first evaluations all failed."""
 
 
-def shortened(items: Sequence[object], most: int = 8) -> str:
-    """A list as an error message shows it: the first few items, and how many there are where that is not all."""
-    shown = ", ".join(map(repr, items[:most]))
-    return f"[{shown}, …] ({len(items)} in all)" if len(items) > most else f"[{shown}]"
+def format_list(items: Sequence[object], max_items: int = 8) -> str:
+    """A list for an error message: the first items, and the total number if some are left out."""
+    shown = ", ".join(map(repr, items[:max_items]))
+    return f"[{shown}, …] ({len(items)} in all)" if len(items) > max_items else f"[{shown}]"

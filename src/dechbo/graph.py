@@ -1,12 +1,12 @@
 """The factor graph U: which variables each factor sees (Assumption 1).
 
 Notation: d = ``dim`` variables, numbered from 0; a *scope* I is the tuple of variables of one factor;
-U = ``scopes``. Scopes may overlap and may be nested; no two hold the same variables.
+U = ``scopes``. Scopes may overlap and may be nested, but no two have the same variables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -15,10 +15,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.errors import ScopeError, shortened
+from dechbo.errors import ScopeError, format_list
 
 Scope = tuple[int, ...]
-Item = TypeVar("Item")
+T = TypeVar("T")
 
 
 class Named(Protocol):
@@ -32,7 +32,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True)
 class FactorGraph:
-    """d variables and the scopes of the factors that see them; every variable is seen by some factor."""
+    """d variables, and the scopes of the factors; every variable is in at least one scope."""
 
     dim: int
     scopes: tuple[Scope, ...]
@@ -43,69 +43,65 @@ class FactorGraph:
         seen: dict[frozenset[int], Scope] = {}
         for scope in self.scopes:
             if (first := seen.setdefault(frozenset(scope), scope)) is not scope:
-                raise ScopeError(f"scope {scope} holds the same variables as scope {first}: keep one of them")
+                raise ScopeError(f"scope {scope} has the same variables as scope {first}: keep one of them")
         missing = sorted(set(range(self.dim)) - {i for scope in self.scopes for i in scope})
         if missing:
             raise ScopeError(
-                f"every variable needs a factor, but variables {shortened(missing)} are in no scope: "
+                f"every variable needs a factor, but variables {format_list(missing)} are in no scope: "
                 "add them to a scope, or call FactorGraph.covering(dim, scopes)"
             )
 
     @classmethod
     def singletons(cls, dim: int) -> FactorGraph:
-        """One factor for each variable: a purely additive function."""
+        """One factor per variable: a purely additive function."""
         return cls.covering(dim, ())
 
     @classmethod
     def covering(cls, dim: int, scopes: Iterable[Scope]) -> FactorGraph:
-        """The given scopes, and a singleton for each variable that none of them holds."""
+        """The given scopes, and a singleton for each variable that is in none of them."""
         dim = _checked_dim(dim)
         given = _checked_scopes(scopes, dim)
-        held = {i for scope in given for i in scope}
-        return cls(dim, given + tuple((i,) for i in range(dim) if i not in held))
+        covered = {i for scope in given for i in scope}
+        return cls(dim, given + tuple((i,) for i in range(dim) if i not in covered))
 
     @classmethod
     def from_names(cls, space: Named, scopes: Iterable[Iterable[str]]) -> FactorGraph:
-        """The same, with the names of ``space`` in place of indices."""
+        """A graph whose scopes name the parameters of ``space`` instead of their indices."""
         index = {name: i for i, name in enumerate(space.names)}
         numbered = []
-        for scope in _listed(scopes):
-            names = (scope,) if isinstance(scope, str) else _listed(scope)
+        for scope in _as_tuple(scopes):
+            names = (scope,) if isinstance(scope, str) else _as_tuple(scope)
             unknown = [name for name in names if not isinstance(name, str) or name not in index]
             if unknown:
                 raise ScopeError(
-                    f"scope {names} names {unknown}, which are not parameters; the space has {shortened(list(index))}"
+                    f"scope {names} names {unknown}, which are not parameters; the space has {format_list(list(index))}"
                 )
             numbered.append(tuple(index[name] for name in names))
-        held = {i for scope in numbered for i in scope}
-        missing = [name for name, i in index.items() if i not in held]
+        covered = {i for scope in numbered for i in scope}
+        missing = [name for name, i in index.items() if i not in covered]
         if missing:
             raise ScopeError(
-                f"every parameter needs a factor, but {shortened(missing)} are in no scope: "
+                f"every parameter needs a factor, but {format_list(missing)} are in no scope: "
                 f"add e.g. ({missing[0]!r},) for a parameter that acts on its own"
             )
         return cls(len(index), tuple(numbered))
 
-    def relabelled(self, new: Sequence[int] | Mapping[int, int]) -> FactorGraph:
-        """The same graph with variable i called ``new[i]``; factors and axes keep their order."""
-        return FactorGraph(self.dim, tuple(tuple(new[i] for i in scope) for scope in self.scopes))
+    def with_subsets(self) -> FactorGraph:
+        """The graph with every non-empty subset of a scope added as a scope, smallest scopes first.
 
-    def closed(self) -> FactorGraph:
-        """The same graph with every part of a scope a scope too, singletons first.
-
-        Centred kernels are pure interactions: a free function of three variables is a sum over all seven parts.
+        Centred kernels are pure interactions, so a general function of three variables is a sum over all seven subsets.
         """
-        parts = {
-            tuple(sorted(part))
+        subsets = {
+            tuple(sorted(subset))
             for scope in self.scopes
             for size in range(1, len(scope) + 1)
-            for part in combinations(scope, size)
+            for subset in combinations(scope, size)
         }
-        return FactorGraph(self.dim, tuple(sorted(parts, key=lambda part: (len(part), part))))
+        return FactorGraph(self.dim, tuple(sorted(subsets, key=lambda subset: (len(subset), subset))))
 
     @property
     def max_factor_size(self) -> int:
-        """The most variables that one factor sees."""
+        """The largest number of variables in a scope."""
         return max(len(scope) for scope in self.scopes)
 
     @cached_property
@@ -115,12 +111,12 @@ class FactorGraph:
 
     @cached_property
     def members(self) -> NDArray[np.int64]:
-        """All scopes one after the other."""
+        """All scopes, concatenated."""
         return np.array([i for scope in self.scopes for i in scope], dtype=np.int64)
 
     @cached_property
     def factors_of(self) -> tuple[tuple[int, ...], ...]:
-        """A(i): the factors that see variable i."""
+        """A(i), the factors that see variable i, for every i."""
         found: list[list[int]] = [[] for _ in range(self.dim)]
         for k, scope in enumerate(self.scopes):
             for i in scope:
@@ -145,7 +141,7 @@ def _checked_dim(dim: int) -> int:
 
 
 def _checked_scopes(scopes: Iterable[Iterable[int]], dim: int) -> tuple[Scope, ...]:
-    return tuple(_checked(_listed(scope), dim) for scope in _listed(scopes))
+    return tuple(_checked(_as_tuple(scope), dim) for scope in _as_tuple(scopes))
 
 
 def _checked(scope: tuple[int, ...], dim: int) -> Scope:
@@ -161,7 +157,7 @@ def _checked(scope: tuple[int, ...], dim: int) -> Scope:
     return tuple(int(i) for i in scope)
 
 
-def _listed(items: Iterable[Item]) -> tuple[Item, ...]:
+def _as_tuple(items: Iterable[T]) -> tuple[T, ...]:
     try:
         return tuple(items)
     except TypeError:

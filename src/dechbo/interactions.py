@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dechbo.data.csv import parse_value, read_csv
 from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations
-from dechbo.errors import DataError, NoObservations, OptionError, ParameterError, shortened
+from dechbo.errors import DataError, NoObservations, OptionError, ParameterError, format_list
 from dechbo.gp import AdditiveGP, Ensemble
 from dechbo.gp.centring import NODES, WEIGHTS
 from dechbo.graph import Scope
@@ -25,13 +25,13 @@ from dechbo.models.builder import ModelBuilder
 from dechbo.models.model import Model
 from dechbo.models.options import ModelOptions
 from dechbo.space import Categorical, Float, Int, Parameter, Space
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 from dechbo.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 
 MIN_PROBABILITY = 0.1  # an interaction below it is not reported by ``strongest``
-THOROUGH = Effort(chains=4, steps=2000, sweep=10)
+THOROUGH = StructureOptions(chains=4, steps=2000, moves_per_sweep=10)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def sobol_shares(gp: AdditiveGP, data: Observations) -> dict[Scope, float]:
     squares: list[Array] = []
     for i, domain in enumerate(gp.domains):
         at, weights = (NODES, WEIGHTS) if domain is None else (domain, np.full(len(domain), 1 / len(domain)))
-        rows = gp.correlation.between(i, at, data.X[:, i])
+        rows = gp.correlation.matrix(i, at, data.X[:, i])
         squares.append(rows.T @ (weights[:, None] * rows))
     parts = {}
     for scope, variance in zip(gp.graph.scopes, gp.hyperparameters.variances, strict=True):
@@ -108,7 +108,7 @@ def from_table(
     *,
     max_factor_size: int = 3,
     seed: int = 0,
-    effort: Effort = THOROUGH,
+    structure: StructureOptions = THOROUGH,
 ) -> list[Interaction]:
     """The interactions in a table, the largest share of the variance first.
 
@@ -128,7 +128,7 @@ def from_table(
     if all(evaluation.failed for evaluation in evaluations):
         raise NoObservations("no row has a result that is a number: at least one is needed")
     points = [space.encode(evaluation.params) for evaluation in evaluations]
-    options = ModelOptions(effort=effort)
+    options = ModelOptions(structure=structure)
     builder = ModelBuilder(space, "learned", seed, -1.0, max_factor_size=max_factor_size, options=options)
     return interactions_of(builder.advance(None, 0, evaluations, points), space.names)
 
@@ -146,10 +146,12 @@ def from_csv(
         raise DataError(f"{path} has no rows under its header")
     target = table.header[-1] if target is None else target
     if target not in table.header:
-        raise DataError(f"{path} has no column {target!r}; it has {shortened(table.header)}")
+        raise DataError(f"{path} has no column {target!r}; it has {format_list(table.header)}")
     missing = [] if space is None else [name for name in space if name not in table.header or name == target]
     if missing:
-        raise DataError(f"{path} has no columns {shortened(missing)} of the space; it has {shortened(table.header)}")
+        raise DataError(
+            f"{path} has no columns {format_list(missing)} of the space; it has {format_list(table.header)}"
+        )
     records: list[dict[str, str]] = []
     rows: list[dict[str, Any]] = []
     results = []
@@ -173,7 +175,7 @@ def from_csv(
 def _named(row: Any, space: Space) -> dict[str, Any]:
     values = list(row)
     if len(values) != space.dim:
-        raise DataError(f"a row needs {space.dim} values ({shortened(list(space.names))}), got {len(values)}")
+        raise DataError(f"a row needs {space.dim} values ({format_list(list(space.names))}), got {len(values)}")
     return dict(zip(space.names, values, strict=True))
 
 
@@ -191,7 +193,7 @@ def _column(path: object, name: str, texts: list[str], lines: list[int]) -> list
             return list(texts)
         if given:
             raise DataError(
-                f"{path}: column {name!r} has numbers, but nothing in lines {shortened(empty)}: fill or drop them"
+                f"{path}: column {name!r} has numbers, but nothing in lines {format_list(empty)}: fill or drop them"
             )
     return list(texts)
 

@@ -1,4 +1,4 @@
-"""FactorTables, the seam: one dense table per factor; left of it Gaussian processes, right of it messages."""
+"""FactorTables, one dense table per factor: what the Gaussian processes produce and the maximisers consume."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from dechbo.graph import FactorGraph, Scope
 
 Array = NDArray[np.float64]
 
+MAX_CELLS = 2**40  # of all tables together
+
 
 @dataclass(frozen=True, eq=False)
 class FactorTables:
     """phi(x) = sum_k values[k][x_i for i in scopes[k]], over finite domains that may differ per variable.
 
-    ``-inf`` forbids a cell. The tables lie one after the other in one buffer, ``flat``; ``values[k]`` are
-    views of it (C order).
+    ``-inf`` forbids a cell. All tables are stored in one buffer, ``flat``; ``values[k]`` are views of it (C order).
     """
 
     graph: FactorGraph
     values: tuple[Array, ...]
-    sizes: NDArray[np.int64] = field(init=False, repr=False)  # candidates of each variable
+    sizes: NDArray[np.int64] = field(init=False, repr=False)  # the number of candidates of each variable
     starts: NDArray[np.int64] = field(init=False, repr=False)  # table k is flat[starts[k]:starts[k + 1]]
     flat: Array = field(init=False, repr=False)
 
@@ -39,17 +40,17 @@ class FactorTables:
                 raise TableError(f"the table of scope {scope} needs {len(scope)} axes, got shape {array.shape}")
         sizes = _domain_sizes(self.graph, arrays)
         flat = np.concatenate([array.ravel() for array in arrays])
-        self._adopt(sizes, flat)
+        self._set_buffer(sizes, flat)
 
     @classmethod
     def from_flat(cls, graph: FactorGraph, sizes: NDArray[np.int64], flat: Array) -> FactorTables:
-        """Tables that already lie one after the other in ``flat``; nothing is copied."""
+        """Tables already stored one after another in ``flat``; nothing is copied."""
         tables = object.__new__(cls)
         object.__setattr__(tables, "graph", graph)
-        tables._adopt(np.ascontiguousarray(sizes, dtype=np.int64), flat)
+        tables._set_buffer(np.ascontiguousarray(sizes, dtype=np.int64), flat)
         return tables
 
-    def _adopt(self, sizes: NDArray[np.int64], flat: Array) -> None:
+    def _set_buffer(self, sizes: NDArray[np.int64], flat: Array) -> None:
         starts = table_starts(self.graph, sizes)
         if flat.shape != (starts[-1],) or flat.dtype != np.float64 or not flat.flags.c_contiguous:
             raise TableError(
@@ -66,10 +67,10 @@ class FactorTables:
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return FactorTables.from_flat, (self.graph, self.sizes, self.flat)  # views stay views in copies and pickles
+        return FactorTables.from_flat, (self.graph, self.sizes, self.flat)  # keeps values views of flat
 
     def plus(self, extra: Sequence[tuple[Scope, Array]]) -> FactorTables:
-        """The sum of these tables and ``extra`` ones, each a scope with its cells: onto the same scope, or beside."""
+        """Add ``extra`` (scope, table) pairs, to the table of the same scope if there is one, else as new factors."""
         values = [table.copy() for table in self.values]
         at = {frozenset(scope): k for k, scope in enumerate(self.graph.scopes)}
         scopes = list(self.graph.scopes)
@@ -84,7 +85,7 @@ class FactorTables:
 
     @cached_property
     def mean(self) -> float:
-        """sum_I mean(table_I) over the allowed cells: the value of a choice made at random."""
+        """sum_I mean(table_I) over the allowed cells: the expected value of a random choice."""
         if np.isfinite(self.flat.min()):
             cells = np.diff(self.starts)
             return float((np.add.reduceat(self.flat, self.starts[:-1]) / cells).sum())
@@ -106,12 +107,12 @@ class FactorTables:
 
 
 def table_starts(graph: FactorGraph, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each table starts in a common buffer; cells are counted in floating point so that none overflow."""
+    """The offset of each table in a common buffer; cells are counted in floating point to avoid overflow."""
     if sizes.shape != (graph.dim,) or not (sizes >= 1).all():
         raise TableError(f"each of {graph.dim} variables needs at least one candidate, got the sizes {sizes}")
     with np.errstate(over="ignore"):
         cells = np.multiply.reduceat(sizes[graph.members].astype(np.float64), graph.starts[:-1])
-    if cells.sum() > 2**40:
+    if cells.sum() > MAX_CELLS:
         worst = graph.scopes[int(cells.argmax())]
         raise TableError(
             f"these tables would hold {cells.sum():.3g} cells; the largest is that of scope {worst}: "

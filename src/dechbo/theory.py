@@ -1,4 +1,4 @@
-"""No-regret quantities: what the theorems promise about a run, and what of it is estimated.
+"""No-regret quantities: the bounds of the theorems for a run, and which of their parts are estimated.
 
 Notation: r_t = f(x*) - f(x_t); R_n = sum_t r_t; gamma_n = sum_I gamma_n^I, the information gain of the factors;
 g(s) = s / log(1 + s); h the limit of Assumption 4. Theorems 2 and 3 with
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from dechbo.acquisition.beta import GUARANTEED, Beta, beta_schedule
+from dechbo.acquisition.beta import THEORY_SCHEDULES, Beta, beta_schedule
 from dechbo.checks import probability
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 def step_bound(beta: float, deviations: Array | float, slack: float) -> float:
-    """r_t <= 2 sqrt(beta_t) sum_I sigma_I(x_t) + slack  (Theorem 1), slack = what the maximiser may have missed."""
+    """r_t <= 2 sqrt(beta_t) sum_I sigma_I(x_t) + slack  (Theorem 1), slack = upper bound - phi(x_t)."""
     return float(2 * np.sqrt(beta) * np.sum(deviations) + max(slack, 0.0))
 
 
@@ -50,24 +50,24 @@ def factor_gram(gp: AdditiveGP, X: Array, index: int) -> Array:
     theta = gp.hyperparameters
     K = np.full((len(X), len(X)), theta.variances[index])
     for i in gp.graph.scopes[index]:
-        K *= gp.correlation.between(i, X[:, i], X[:, i])
+        K *= gp.correlation.matrix(i, X[:, i], X[:, i])
     return K
 
 
 def information_gain(gp: AdditiveGP, X: Array) -> Array:
-    """The realised gain of each factor, log det(I + K^I / sigma_n^2) / 2: a lower bound of gamma_n^I."""
+    """The realised gain of each factor, log det(I + K^I / sigma_n^2) / 2, a lower bound on gamma_n^I."""
     noise = gp.hyperparameters.noise
     if noise <= 0:
-        raise DataError("information gain needs noise above 0: without noise one observation says all")
+        raise DataError("information gain needs noise above 0: it is infinite without noise")
     identity = np.eye(len(X))
     gains = [np.linalg.slogdet(identity + factor_gram(gp, X, k) / noise)[1] for k in range(len(gp.graph.scopes))]
     return 0.5 * np.array(gains)
 
 
 def variance_ratio(gp: AdditiveGP, X: Array) -> float:
-    """h of Assumption 4 as this run shows it, the smallest over steps and factors.
+    """An estimate of h of Assumption 4: the minimum over steps and factors of a ratio of variances.
 
-    The variance of f_I(x_t) given earlier values of f_I itself, over that given values of the sum f only.
+    The ratio is Var f_I(x_t) given earlier values of f_I itself, over Var f_I(x_t) given earlier values of the sum f.
     """
     noise, variances = gp.hyperparameters.noise, gp.hyperparameters.variances
     diagonal = np.diag_indices(len(X))
@@ -77,13 +77,13 @@ def variance_ratio(gp: AdditiveGP, X: Array) -> float:
     worst = 1.0
     for k, variance in enumerate(variances):
         own = factor_gram(gp, X, k)
-        # row t of L^-1 K^I sees only what came before t: its squares are what sums say of f_I(x_t)
-        said = np.tril(solve_triangular(L, own, lower=True).T, -1)
-        among = variance - (said**2).sum(axis=1)
+        # row t of L^-1 K^I below the diagonal: its squares are the variance that sums before t explain
+        explained = np.tril(solve_triangular(L, own, lower=True).T, -1)
+        given_sums = variance - (explained**2).sum(axis=1)
         own[diagonal] += noise
-        alone = np.diagonal(np.linalg.cholesky(own)) ** 2 - noise
-        uncertain = among > 1e-12 * variance
-        worst = min(worst, float((np.maximum(alone, 0.0)[uncertain] / among[uncertain]).min(initial=1.0)))
+        given_own = np.diagonal(np.linalg.cholesky(own)) ** 2 - noise
+        uncertain = given_sums > 1e-12 * variance
+        worst = min(worst, float((np.maximum(given_own, 0.0)[uncertain] / given_sums[uncertain]).min(initial=1.0)))
     return worst
 
 
@@ -114,12 +114,12 @@ class TheoryOptions:
     @property
     def guaranteed(self) -> bool:
         """Whether the schedule comes with a regret bound."""
-        return self.beta in GUARANTEED
+        return self.beta in THEORY_SCHEDULES
 
 
 @dataclass(frozen=True)
 class RegretBound:
-    """The bound on R_n with its parts; ``estimated`` names those that the theorems take as known."""
+    """The bound on R_n with its parts; ``estimated`` names the parts that the theorems assume to be known."""
 
     bound: float
     beta: float
@@ -139,7 +139,7 @@ def regret_bound(
 ) -> RegretBound:
     """The right-hand side of Theorem 2 (finite) or 3 (continuous) after the steps in ``data``, in its units.
 
-    ``ratio`` is h of Assumption 4; if not given it is estimated from the run (``variance_ratio``).
+    ``ratio`` is h of Assumption 4, by default estimated from the run (``variance_ratio``).
     """
     noise, variances = gp.hyperparameters.noise, gp.hyperparameters.variances
     gain = float(information_gain(gp, data.X).sum())
@@ -154,19 +154,19 @@ def regret_bound(
 
 @dataclass(frozen=True)
 class RegretReport:
-    """What a run has lost on average, beside what the theorem allows, in the user's units."""
+    """The average regret of a run and its bound, in the user's units."""
 
-    average: float  # R_n / n over the evaluations told
-    allowed: RegretBound  # its parts, in standard deviations of the values
+    average: float  # R_n / n over all evaluations
+    parts: RegretBound  # in standard deviations of the values
     scale: float
 
     @property
     def bound(self) -> float:
         """The bound on R_n / n."""
-        return self.allowed.average * self.scale
+        return self.parts.average * self.scale
 
     def __str__(self) -> str:
-        a = self.allowed
+        a = self.parts
         return (
             f"R_n/n = {self.average:.4g} after n = {a.steps}, bound {self.bound:.4g}\n"
             f"(beta = {a.beta:.4g}, gamma_n = {a.information_gain:.4g}, h = {a.ratio:.3g}; "
@@ -175,5 +175,5 @@ class RegretReport:
 
 
 def average_regret(values: Array, optimum: float) -> Array:
-    """R_n / n after each step, for values to be maximised."""
+    """R_n / n after each step, for maximisation."""
     return np.cumsum(optimum - np.asarray(values)) / np.arange(1, len(values) + 1)

@@ -1,4 +1,4 @@
-"""One BLAS thread: faster than several at these sizes, and suggestions stay the same bit for bit."""
+"""One BLAS thread: faster than several at these sizes, and suggestions stay bit-identical."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from threadpoolctl import ThreadpoolController
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# The number of BLAS threads belongs to the process: two threads that set and restore it in turn would leave it wrong.
-_TURN = threading.RLock()
+# The number of BLAS threads is global: two threads that set and restore it concurrently would leave it wrong.
+_LOCK = threading.RLock()
 
 
 @cache
@@ -25,7 +25,7 @@ def _controller() -> ThreadpoolController:
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    with _TURN, _controller().limit(limits=1, user_api="blas"):
+    with _LOCK, _controller().limit(limits=1, user_api="blas"):
         yield
 
 

@@ -1,48 +1,59 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import dechbo.acquisition.cache as cache_module
 from dechbo.acquisition import TableCache, ucb_tables
+from dechbo.acquisition.solves import candidate_rows
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
+from dechbo.gp.additive import AdditivePosterior
 from dechbo.graph import FactorGraph
-from gp_strategies import cases
+from gp_strategies import Case, cases
+
+Array = NDArray[np.float64]
 
 GRAPH = FactorGraph(4, ((0,), (1, 0), (2, 3, 1)))
 THETA = Hyperparameters([0.3, 0.2, 0.5, 0.4], [1.0, 0.5, 2.0], 0.01)
 
 
 @pytest.fixture
-def rng():
+def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
 @pytest.fixture
-def gp():
+def gp() -> AdditiveGP:
     return AdditiveGP(GRAPH, THETA)
 
 
 @pytest.fixture
-def data(rng):
+def data(rng: np.random.Generator) -> Observations:
     return Observations(rng.random((60, 4)), rng.normal(size=60), rng.uniform(0, 0.05, 60))
 
 
 @pytest.fixture
-def candidates(rng):
+def candidates(rng: np.random.Generator) -> list[Array]:
     return [rng.random(size) for size in (3, 4, 2, 5)]
 
 
-def first(data, n):
+def first(data: Observations, n: int) -> Observations:
     return Observations(data.X[:n], data.y[:n], data.noise[:n])
 
 
-def held_bytes(cache):
+def held_bytes(cache: TableCache) -> int:
     return sum(value.nbytes for value in vars(cache).values() if isinstance(value, np.ndarray))
 
 
-def assert_equals_scratch(posterior, candidates, cache, beta=3.0):
+def assert_equals_scratch(
+    posterior: AdditivePosterior, candidates: list[Array], cache: TableCache, beta: float = 3.0
+) -> None:
     found = ucb_tables(posterior, candidates, beta, cache=cache)
     expected = ucb_tables(posterior, candidates, beta)
     np.testing.assert_allclose(found.flat, expected.flat, rtol=1e-9, atol=1e-10)
@@ -50,7 +61,7 @@ def assert_equals_scratch(posterior, candidates, cache, beta=3.0):
 
 @settings(max_examples=40, deadline=None)
 @given(cases(max_observations=40), st.data())
-def test_any_history_equals_scratch(case, data):
+def test_any_history_equals_scratch(case: Case, data: st.DataObject) -> None:
     """More observations, fewer, with pending points and without: always the tables from scratch."""
     candidates = [np.unique(case.points(data.draw(st.integers(1, 3)))[:, i]) for i in range(case.gp.graph.dim)]
     cache = TableCache()
@@ -61,19 +72,22 @@ def test_any_history_equals_scratch(case, data):
 
 
 @pytest.mark.parametrize("history", [range(1, 30), (1, 2, 20, 21, 60), (5, 60), (13, 22, 31), (1, 10), (2, 12)])
-def test_growth_by_one_and_by_many(gp, data, candidates, history):
+def test_growth_by_one_and_by_many(
+    gp: AdditiveGP, data: Observations, candidates: list[Array], history: Sequence[int]
+) -> None:
     cache = TableCache()
     for n in history:
         assert_equals_scratch(gp.condition(first(data, n)), candidates, cache)
 
 
-def test_only_new_rows_are_computed(gp, data, candidates, monkeypatch):
+def test_only_new_rows_are_computed(
+    gp: AdditiveGP, data: Observations, candidates: list[Array], monkeypatch: pytest.MonkeyPatch
+) -> None:
     computed = []
-    original = cache_module.candidate_rows
 
-    def recorded(posterior, values, start=0):
+    def recorded(posterior: AdditivePosterior, values: Sequence[Array], start: int = 0) -> list[Array]:
         computed.append(len(posterior.X) - start)
-        return original(posterior, values, start)
+        return candidate_rows(posterior, values, start)
 
     monkeypatch.setattr(cache_module, "candidate_rows", recorded)
     cache = TableCache()
@@ -86,7 +100,9 @@ def test_only_new_rows_are_computed(gp, data, candidates, monkeypatch):
     assert computed == [20, 1, 3, 2, 1]
 
 
-def test_pending_points_never_enter(gp, data, candidates, rng):
+def test_pending_points_never_enter(
+    gp: AdditiveGP, data: Observations, candidates: list[Array], rng: np.random.Generator
+) -> None:
     cache = TableCache()
     for n in (10, 11, 12):
         posterior = gp.condition(first(data, n))
@@ -95,13 +111,13 @@ def test_pending_points_never_enter(gp, data, candidates, rng):
         assert_equals_scratch(posterior, candidates, cache)
 
 
-def test_truncated_data(gp, data, candidates):
+def test_truncated_data(gp: AdditiveGP, data: Observations, candidates: list[Array]) -> None:
     cache = TableCache()
     for n in (30, 7, 30, 29):
         assert_equals_scratch(gp.condition(first(data, n)), candidates, cache)
 
 
-def test_observations_that_became_pending(gp, data, candidates):
+def test_observations_that_became_pending(gp: AdditiveGP, data: Observations, candidates: list[Array]) -> None:
     """The same points and the same L, but the last two count as pending now."""
     cache = TableCache()
     assert_equals_scratch(gp.condition(Observations(data.X[:10], data.y[:10])), candidates, cache)
@@ -109,7 +125,7 @@ def test_observations_that_became_pending(gp, data, candidates):
     assert_equals_scratch(fewer.with_pending(data.X[8:10]), candidates, cache)
 
 
-def test_mirrored_points_have_the_same_l(gp, data, candidates):
+def test_mirrored_points_have_the_same_l(gp: AdditiveGP, data: Observations, candidates: list[Array]) -> None:
     cache = TableCache()
     one, other = (gp.condition(Observations(X, data.y[:10])) for X in (data.X[:10], 1 - data.X[:10]))
     np.testing.assert_allclose(one.L, other.L, rtol=1e-10)
@@ -117,7 +133,7 @@ def test_mirrored_points_have_the_same_l(gp, data, candidates):
     assert_equals_scratch(other, candidates, cache)
 
 
-def test_two_models_may_have_the_same_l(data, candidates):
+def test_two_models_may_have_the_same_l(data: Observations, candidates: list[Array]) -> None:
     """Two variables that always agree: their factors may swap variances, and the sum is the same."""
     cache = TableCache()
     same = Observations(np.repeat(data.X[:8, :1], 4, axis=1), data.y[:8])
@@ -127,7 +143,7 @@ def test_two_models_may_have_the_same_l(data, candidates):
 
 
 @pytest.mark.parametrize("row", [0, 4, 9])
-def test_changed_points(gp, data, candidates, row):
+def test_changed_points(gp: AdditiveGP, data: Observations, candidates: list[Array], row: int) -> None:
     cache = TableCache()
     assert_equals_scratch(gp.condition(first(data, 10)), candidates, cache)
     X = data.X[:12].copy()
@@ -135,7 +151,7 @@ def test_changed_points(gp, data, candidates, row):
     assert_equals_scratch(gp.condition(Observations(X, data.y[:12], data.noise[:12])), candidates, cache)
 
 
-def test_changed_values_and_noise(gp, data, candidates):
+def test_changed_values_and_noise(gp: AdditiveGP, data: Observations, candidates: list[Array]) -> None:
     cache = TableCache()
     assert_equals_scratch(gp.condition(first(data, 10)), candidates, cache)
     assert_equals_scratch(gp.condition(Observations(data.X[:10], -data.y[:10], data.noise[:10])), candidates, cache)
@@ -144,7 +160,9 @@ def test_changed_values_and_noise(gp, data, candidates):
     )
 
 
-def test_changed_candidates_and_model(gp, data, candidates, rng):
+def test_changed_candidates_and_model(
+    gp: AdditiveGP, data: Observations, candidates: list[Array], rng: np.random.Generator
+) -> None:
     cache = TableCache()
     posterior = gp.condition(first(data, 10))
     assert_equals_scratch(posterior, candidates, cache)
@@ -156,7 +174,7 @@ def test_changed_candidates_and_model(gp, data, candidates, rng):
     assert_equals_scratch(posterior, candidates, cache, beta=0.5)
 
 
-def test_duplicates_without_noise(data, candidates):
+def test_duplicates_without_noise(data: Observations, candidates: list[Array]) -> None:
     """Jitter that comes with the eleventh observation changes L as a whole."""
     gp = AdditiveGP(GRAPH, Hyperparameters(THETA.lengthscales, THETA.variances, 0.0))
     clean = Observations(data.X[:10], data.y[:10])
@@ -169,7 +187,7 @@ def test_duplicates_without_noise(data, candidates):
 
 
 @pytest.mark.parametrize("limit", [0, 100, 3000, 10_000, 20_000, 50_000])
-def test_the_memory_limit_is_respected(gp, data, candidates, limit):
+def test_the_memory_limit_is_respected(gp: AdditiveGP, data: Observations, candidates: list[Array], limit: int) -> None:
     cache = TableCache(memory_limit=limit)
     fitted = []
     for n in range(1, 41):
@@ -182,7 +200,7 @@ def test_the_memory_limit_is_respected(gp, data, candidates, limit):
     assert fitted[0] == (limit >= 8 * cells * 10)
 
 
-def test_the_cache_comes_back_after_it_did_not_fit(gp, data, candidates):
+def test_the_cache_comes_back_after_it_did_not_fit(gp: AdditiveGP, data: Observations, candidates: list[Array]) -> None:
     cache = TableCache(memory_limit=8 * 55 * 30)
     for n, fits in ((10, True), (50, False), (11, True), (12, True)):
         assert cache.prepare(gp.condition(first(data, n)), candidates) is fits

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import check_grad
 from scipy.stats import norm
 
-from dechbo.acquisition import JointAcquisition
+from dechbo.acquisition import JointConfidenceBound
 from dechbo.acquisition.feasibility import ConstraintMargin, LearnedConstraint, LogFeasibility
 from dechbo.data.observations import Observations, Standardisation
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters, Surrogate
@@ -46,7 +46,7 @@ def test_a_margin_is_a_bound_beyond_its_threshold() -> None:
     limit = constraints(np.empty((0, 2)))[0]
     points = np.random.default_rng(2).random((4, 2))
     mean, deviation = limit.posterior.joint(points)
-    margin = ConstraintMargin(JointAcquisition(limit.posterior, 4.0), limit.threshold)
+    margin = ConstraintMargin(JointConfidenceBound(limit.posterior, 4.0), limit.threshold)
     np.testing.assert_allclose(margin.values(points), mean + 2 * deviation - limit.threshold, rtol=1e-9)
     value, slope = margin.value_and_gradient(points[0])
     assert value == pytest.approx(margin.values(points[:1])[0], rel=1e-9)
@@ -62,7 +62,7 @@ def test_the_probability_is_scipys_and_its_gradient_that_of_differences() -> Non
         mean, deviation = limit.posterior.joint(points)
         expected += norm.logsf(limit.threshold, mean, deviation)
     assert feasibility.values(points) == pytest.approx(expected, rel=1e-6)
-    lower = JointAcquisition(limits[0].posterior, 2.0, lower=True)
+    lower = JointConfidenceBound(limits[0].posterior, 2.0, lower=True)
     for point in points:
         value, _ = feasibility.value_and_gradient(point)
         assert value == pytest.approx(float(feasibility.values(point[None])[0]), rel=1e-6)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from baseline_cases import CUBE, MIXED, mixed_value, quadratic, random_start, run
-from dechbo.acquisition import Acquisition, ucb_tables
+from dechbo.acquisition import AdditiveUCB, ucb_tables
 from dechbo.baselines import GPUCB, AddGPUCB
 from dechbo.baselines.component import Component, ComponentAcquisition, UpperBound
 from dechbo.baselines.partition import random_partition
@@ -74,7 +74,7 @@ def test_add_gp_ucb_equals_the_core_with_singleton_factors() -> None:
     assert maximum.choice.tolist() == [int(v.argmax()) for v in values]
     assert maximum.value == pytest.approx(sum(v.max() for v in values), rel=1e-9)
     start = np.array([grid[i][k] for i, k in enumerate(maximum.choice)])
-    whole = Acquisition(posterior, beta)
+    whole = AdditiveUCB(posterior, beta)
     climbed, point = polish(whole, start, np.arange(4), 50)
     asked = CUBE.encode(method.ask())
     assert whole.values(asked[None])[0] >= climbed - 1e-7

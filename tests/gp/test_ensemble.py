@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dechbo.acquisition import Acquisition, AverageAcquisition, average_tables, ucb_tables
+from dechbo.acquisition import AdditiveUCB, EnsembleUCB, ensemble_tables, ucb_tables
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
@@ -28,11 +28,11 @@ def data(n: int = 20) -> Observations:
     return Observations(rng.random((n, 3)), rng.standard_normal(n))
 
 
-def test_the_graph_is_the_union():
+def test_the_graph_is_the_union() -> None:
     assert ensemble().graph.scopes == ((0,), (1,), (2,), (0, 1), (1, 2))
 
 
-def test_the_joint_posterior_is_the_mixture():
+def test_the_joint_posterior_is_the_mixture() -> None:
     """Oracle: moments of draws from the mixture."""
     posterior = ensemble().condition(data())
     points = np.random.default_rng(1).random((5, 3))
@@ -47,17 +47,17 @@ def test_the_joint_posterior_is_the_mixture():
     np.testing.assert_allclose(deviation, draws.std(axis=0), atol=0.02)
 
 
-def test_tables_values_lines_and_gradient_are_averages():
+def test_tables_values_lines_and_gradient_are_averages() -> None:
     posterior = ensemble().condition(data()).with_pending(np.array([[0.5, 0.5, 0.5]]))
     candidates = [np.linspace(0, 1, g) for g in (3, 4, 5)]
-    tables = average_tables(posterior, candidates, 2.0)
-    average = AverageAcquisition.of(posterior, 2.0)
+    tables = ensemble_tables(posterior, candidates, 2.0)
+    average = EnsembleUCB.of(posterior, 2.0)
     rng = np.random.default_rng(3)
     for _ in range(20):
         choice = np.array([rng.integers(0, len(values)) for values in candidates])
         point = np.array([values[k] for values, k in zip(candidates, choice, strict=True)])
         expected = sum(
-            w * Acquisition(member, 2.0).values(point[None])[0]
+            w * AdditiveUCB(member, 2.0).values(point[None])[0]
             for w, member in zip(WEIGHTS, posterior.posteriors, strict=True)
         )
         assert tables.value(choice) == pytest.approx(expected, abs=1e-10)
@@ -73,15 +73,15 @@ def test_tables_values_lines_and_gradient_are_averages():
         assert gradient[i] == pytest.approx(difference, rel=1e-4, abs=1e-6)
 
 
-def test_one_member_is_that_model():
+def test_one_member_is_that_model() -> None:
     gp = ensemble().members[0]
     alone = Ensemble((gp,), (1.0,)).condition(data())
     candidates = [np.linspace(0, 1, 3)] * 3
-    found = average_tables(alone, candidates, 1.5)
+    found = ensemble_tables(alone, candidates, 1.5)
     np.testing.assert_allclose(found.flat, ucb_tables(gp.condition(data()), candidates, 1.5).flat)
 
 
-def test_bad_weights_are_refused():
+def test_bad_weights_are_refused() -> None:
     gp = ensemble().members[0]
     with pytest.raises(DataError, match="sum to 1"):
         Ensemble((gp,), (0.5,))

@@ -1,18 +1,25 @@
+from __future__ import annotations
+
+import random
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.stats import multivariate_normal, norm
 
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.graph import FactorGraph
-from gp_strategies import cases, dense_regressor, make_case, relabelled, summed_kernel
+from gp_strategies import Case, cases, dense_regressor, make_case, relabelled, summed_kernel
+
+Array = NDArray[np.float64]
 
 
 @settings(max_examples=50, deadline=None)
 @given(cases(max_size=5))
-def test_evidence_is_the_undivided_marginal_likelihood(case):
+def test_evidence_is_the_undivided_marginal_likelihood(case: Case) -> None:
     """Against scikit-learn, and against SciPy's density of the whole vector y."""
     found = case.gp.log_evidence(case.data)
     assert found == pytest.approx(dense_regressor(case.gp, case.data).log_marginal_likelihood(), rel=1e-8, abs=1e-8)
@@ -21,13 +28,13 @@ def test_evidence_is_the_undivided_marginal_likelihood(case):
     assert found == pytest.approx(density, rel=1e-8, abs=1e-8)
 
 
-def with_logarithms(gp, logs):
+def with_logarithms(gp: AdditiveGP, logs: Array) -> AdditiveGP:
     d = gp.graph.dim
     theta = Hyperparameters(np.exp(logs[:d]), np.exp(logs[d:-1]), float(np.exp(logs[-1])))
     return AdditiveGP(gp.graph, theta, kernel=gp.kernels)
 
 
-def assert_gradient_is_a_difference(gp, data):
+def assert_gradient_is_a_difference(gp: AdditiveGP, data: Observations) -> None:
     theta = gp.hyperparameters
     logs = np.log(np.concatenate([theta.lengthscales, theta.variances, [theta.noise]]))
     value, gradient = gp.log_evidence_gradient(data)
@@ -46,7 +53,7 @@ def assert_gradient_is_a_difference(gp, data):
 
 @settings(max_examples=40, deadline=None)
 @given(cases(max_size=5))
-def test_gradient_equals_differences(case):
+def test_gradient_equals_differences(case: Case) -> None:
     """DESIGN §5.3: mixed kernels, factor sizes 1 to 5."""
     assert_gradient_is_a_difference(case.gp, case.data)
 
@@ -54,14 +61,14 @@ def test_gradient_equals_differences(case):
 @pytest.mark.parametrize("size", range(1, 6))
 @pytest.mark.parametrize("kernel", ["matern52", "se", "categorical"])
 @pytest.mark.parametrize("noise", [0.5, 1e-3])
-def test_gradient_of_one_factor_of_each_size(size, kernel, noise):
+def test_gradient_of_one_factor_of_each_size(size: int, kernel: str, noise: float) -> None:
     scope = tuple(reversed(range(size)))
     graph = FactorGraph(size, (scope,)) if size == 1 else FactorGraph(size, (scope, (0,)))
     case = make_case(np.random.default_rng(size), graph, [kernel] * size, 19, noise)
     assert_gradient_is_a_difference(case.gp, case.data)
 
 
-def test_gradient_where_exponentials_are_taken_per_pair():
+def test_gradient_where_exponentials_are_taken_per_pair() -> None:
     rng = np.random.default_rng(0)
     graph = FactorGraph(2, ((0,), (1, 0)))
     X = np.vstack([[0.0, 0.0], 0.5 + 1e-3 * rng.random((17, 2)), [1.0, 1.0]])
@@ -69,11 +76,11 @@ def test_gradient_where_exponentials_are_taken_per_pair():
     assert_gradient_is_a_difference(gp, Observations(X, rng.normal(size=19)))
 
 
-def test_gradient_where_categories_share_nothing():
+def test_gradient_where_categories_share_nothing() -> None:
     """exp(-1 / l) underflows below l = 1/745: the evidence is then flat in l."""
     graph = FactorGraph(2, ((0,), (0, 1)))
     gp = AdditiveGP(graph, Hyperparameters([1e-3, 0.4], [1.0, 0.5], 0.1), kernel=["categorical", "se"])
-    data = Observations([[0, 0.1], [1, 0.3], [0, 0.5]], [1.0, 2.0, 3.0])
+    data = Observations(np.array([[0, 0.1], [1, 0.3], [0, 0.5]]), np.array([1.0, 2.0, 3.0]))
     _, gradient = gp.log_evidence_gradient(data)
     assert gradient[0] == 0
     assert np.isfinite(gradient).all()
@@ -81,7 +88,7 @@ def test_gradient_where_categories_share_nothing():
 
 @settings(max_examples=30, deadline=None)
 @given(cases(max_size=5), st.randoms(use_true_random=False))
-def test_relabelling_commutes(case, random):
+def test_relabelling_commutes(case: Case, random: random.Random) -> None:
     """DESIGN §5.7."""
     gp, data = case.gp, case.data
     d = gp.graph.dim
@@ -94,7 +101,7 @@ def test_relabelling_commutes(case, random):
     np.testing.assert_allclose(slopes[d:], gradient[d:], rtol=1e-10, atol=1e-10 * scale)
 
 
-def test_chain_rule_of_probability():
+def test_chain_rule_of_probability() -> None:
     """log p(y) = sum_t log p(y_t | y_1 … y_{t-1}), each from the posterior before it."""
     graph = FactorGraph(3, ((0, 1), (1, 2), (2,)))
     case = make_case(np.random.default_rng(1), graph, ["matern52", "se", "categorical"], 8, 0.2)
@@ -113,7 +120,7 @@ def test_chain_rule_of_probability():
 
 @settings(max_examples=20, deadline=None)
 @given(cases(max_dim=3))
-def test_each_value_is_predicted_from_the_others(case):
+def test_each_value_is_predicted_from_the_others(case: Case) -> None:
     """Against models conditioned on all observations but one."""
     data, noise = case.data, case.gp.hyperparameters.noise
     assume(len(data) > 1 and noise > 1e-3)

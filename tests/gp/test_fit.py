@@ -1,5 +1,10 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError, OptionError
@@ -7,39 +12,50 @@ from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.graph import FactorGraph
 from gp_strategies import draw_factor, draw_points
 
+Array = NDArray[np.float64]
+
 GRAPH = FactorGraph(3, ((0,), (1,), (0, 2)))
 KERNELS = ("matern52", "se", "categorical")
 
 
-def bounds(kernels, factors):
+def bounds(kernels: Sequence[str], factors: int) -> Array:
     """The documented priors: median, spread and cut-offs of (lengthscales, variances, noise)."""
     rows = [(1.0, 1.0, 0.05, 20.0) if name == "categorical" else (0.3, 1.0, 0.01, 10.0) for name in kernels]
     rows += [(1.0 / factors, 2.0, 1e-8, 100.0)] * factors + [(1e-4, 2.0, 1e-6, 1.0)]
     return np.array(rows)
 
 
-def flat(theta):
+def flat(theta: Hyperparameters) -> Array:
     return np.concatenate([theta.lengthscales, theta.variances, [theta.noise]])
 
 
-def objective(gp, data, *, known_noise=False):
+def objective(gp: AdditiveGP, data: Observations, *, known_noise: bool = False) -> float:
     """Evidence plus the documented log-normal priors, up to a constant."""
     centre, spread, _, _ = bounds(gp.kernels, len(gp.graph.scopes)).T
     z = (np.log(np.maximum(flat(gp.hyperparameters), 1e-300)) - np.log(centre)) / spread
     z = z[:-1] if known_noise else z
-    return gp.log_evidence(data) - 0.5 * z @ z
+    return gp.log_evidence(data) - 0.5 * float(z @ z)
 
 
-def sampled(seed, n=40, graph=GRAPH, kernels=KERNELS, lengthscale=0.3, noise=0.01):
+def sampled(
+    seed: int,
+    n: int = 40,
+    graph: FactorGraph = GRAPH,
+    kernels: Sequence[str] = KERNELS,
+    lengthscale: float = 0.3,
+    noise: float = 0.01,
+) -> Observations:
     rng = np.random.default_rng(seed)
     theta = Hyperparameters(np.full(graph.dim, lengthscale), np.full(len(graph.scopes), 1.0), noise)
     gp = AdditiveGP(graph, theta, kernel=kernels)
     X = draw_points(rng, kernels, n)
-    y = sum(draw_factor(rng, gp, k, X) for k in range(len(graph.scopes))) + np.sqrt(noise) * rng.normal(size=n)
+    y = np.sum([draw_factor(rng, gp, k, X) for k in range(len(graph.scopes))], axis=0) + np.sqrt(noise) * rng.normal(
+        size=n
+    )
     return Observations(X, y).standardised()[0]
 
 
-def test_fit_is_deterministic():
+def test_fit_is_deterministic() -> None:
     data = sampled(0)
     first, second = (fit(GRAPH, data, kernel=KERNELS).hyperparameters for _ in range(2))
     np.testing.assert_array_equal(flat(first), flat(second))
@@ -48,7 +64,7 @@ def test_fit_is_deterministic():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_fit_ends_where_the_objective_is_flat(seed):
+def test_fit_ends_where_the_objective_is_flat(seed: int) -> None:
     """At the maximum no step in any logarithm gains, but into a bound."""
     data = sampled(seed)
     gp = fit(GRAPH, data, kernel=KERNELS, iterations=300)
@@ -66,7 +82,7 @@ def test_fit_ends_where_the_objective_is_flat(seed):
 @pytest.mark.parametrize("length", [1e-12, 0.02, 5.0, 1e12])
 @pytest.mark.parametrize("variance", [0.0, 1e-12, 1e12])
 @pytest.mark.parametrize("noise", [0.0, 1e12])
-def test_a_bad_start_is_survived_and_never_made_worse(length, variance, noise):
+def test_a_bad_start_is_survived_and_never_made_worse(length: float, variance: float, noise: float) -> None:
     data = sampled(1)
     start = Hyperparameters(np.full(3, length), np.full(3, variance), noise)
     found = fit(GRAPH, data, kernel=KERNELS, start=start)
@@ -82,7 +98,7 @@ def test_a_bad_start_is_survived_and_never_made_worse(length, variance, noise):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_warm_fit_is_never_worse_than_its_start_and_a_cold_one_than_its_centre(seed):
+def test_a_warm_fit_is_never_worse_than_its_start_and_a_cold_one_than_its_centre(seed: int) -> None:
     data = sampled(seed)
     cold = fit(GRAPH, data, kernel=KERNELS)
     centre = bounds(KERNELS, 3)[:, 0]
@@ -96,7 +112,7 @@ def test_a_warm_fit_is_never_worse_than_its_start_and_a_cold_one_than_its_centre
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-9, 0.04, 3.0])
-def test_known_noise_is_kept(noise):
+def test_known_noise_is_kept(noise: float) -> None:
     data = sampled(2)
     cold = fit(GRAPH, data, kernel=KERNELS, noise=noise)
     assert cold.hyperparameters.noise == noise
@@ -109,7 +125,7 @@ def test_known_noise_is_kept(noise):
 
 @pytest.mark.parametrize("kernel", ["matern52", "se"])
 @pytest.mark.parametrize("lengthscale", [0.05, 0.2, 0.8])
-def test_the_lengthscale_of_the_data_is_found(kernel, lengthscale):
+def test_the_lengthscale_of_the_data_is_found(kernel: str, lengthscale: float) -> None:
     """Median over 5 functions of 60 points, within a factor of 2 (a single one may well be off by more)."""
     graph = FactorGraph(1, ((0,),))
     found = [
@@ -119,7 +135,7 @@ def test_the_lengthscale_of_the_data_is_found(kernel, lengthscale):
     assert lengthscale / 2 < np.median(found) < lengthscale * 2
 
 
-def test_a_cold_fit_sees_fast_waves_and_slow_ones():
+def test_a_cold_fit_sees_fast_waves_and_slow_ones() -> None:
     """Neither is taken for noise."""
     x = np.linspace(0, 1, 40)[:, None]
     graph = FactorGraph(1, ((0,),))
@@ -130,7 +146,7 @@ def test_a_cold_fit_sees_fast_waves_and_slow_ones():
     assert max(fast.noise, slow.noise) < 0.01
 
 
-def test_the_noise_and_the_factor_of_the_data_are_found():
+def test_the_noise_and_the_factor_of_the_data_are_found() -> None:
     """y = sin(6 x_0) + noise: the factor of x_1 vanishes, and the noise is that of the data, within a factor of 2."""
     rng = np.random.default_rng(3)
     X = rng.random((80, 2))
@@ -143,7 +159,7 @@ def test_the_noise_and_the_factor_of_the_data_are_found():
 
 @pytest.mark.parametrize("noise", [None, 0.0, 0.01])
 @pytest.mark.parametrize("what", ["one", "constant", "duplicated", "contradicting", "huge", "tiny"])
-def test_ordinary_trouble(what, noise):
+def test_ordinary_trouble(what: str, noise: float | None) -> None:
     rng = np.random.default_rng(4)
     X = draw_points(rng, KERNELS, 6)
     y = rng.normal(size=6)
@@ -167,7 +183,7 @@ def test_ordinary_trouble(what, noise):
         np.testing.assert_allclose([scaling.original(float(value)) for value in mean], 3.0, rtol=1e-9)
 
 
-def test_many_factors_can_be_fitted_at_once():
+def test_many_factors_can_be_fitted_at_once() -> None:
     rng = np.random.default_rng(5)
     d = 60
     graph = FactorGraph(d, tuple((i, (i + 1) % d, (i + 2) % d) for i in range(d)))
@@ -178,7 +194,7 @@ def test_many_factors_can_be_fitted_at_once():
     assert gp.log_evidence(data) > -0.5 * data.y @ data.y - 10 * np.log(2 * np.pi)  # that of pure noise of variance 1
 
 
-def test_bad_arguments_are_refused():
+def test_bad_arguments_are_refused() -> None:
     data = sampled(0)
     with pytest.raises(DataError, match="hyperparameters"):
         fit(GRAPH, data, kernel=KERNELS, start=Hyperparameters([0.1], [1.0], 0.1))
@@ -189,4 +205,4 @@ def test_bad_arguments_are_refused():
     with pytest.raises(DataError, match="variables"):
         fit(FactorGraph.singletons(2), data)
     with pytest.raises(DataError, match="at least one observation"):
-        fit(GRAPH, Observations(np.empty((0, 3)), []), kernel=KERNELS)
+        fit(GRAPH, Observations(np.empty((0, 3)), np.empty(0)), kernel=KERNELS)

@@ -1,18 +1,27 @@
+from __future__ import annotations
+
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from dechbo.gp.correlation import Correlation
 from dechbo.gp.gram import contraction, gram
 from dechbo.gp.kernels import correlations, kernel_codes
 from dechbo.graph import FactorGraph
-from gp_strategies import cases, relabelled, summed_kernel
+from gp_strategies import Case, cases, relabelled, summed_kernel
+
+Array = NDArray[np.float64]
 
 LOOPY = FactorGraph(5, ((0,), (3, 1), (0, 2, 4), (4, 3, 2, 1), (0, 1, 2, 3, 4)))
 
 
-def product_gram(graph, X, codes, lengthscales, variances):
+def product_gram(
+    graph: FactorGraph, X: Array, codes: NDArray[np.int64], lengthscales: Array, variances: Array
+) -> Array:
     """sum_I s_I prod_i k_i, with NumPy and one matrix at a time."""
     total = np.zeros((len(X), len(X)))
     for scope, variance in zip(graph.scopes, variances, strict=True):
@@ -25,14 +34,14 @@ def product_gram(graph, X, codes, lengthscales, variances):
 
 @settings(max_examples=60, deadline=None)
 @given(cases(max_size=5, max_observations=40))
-def test_gram_equals_scikit_learn(case):
+def test_gram_equals_scikit_learn(case: Case) -> None:
     found = case.gp.gram(case.data.X)
     np.testing.assert_allclose(found, summed_kernel(case.gp)(case.data.X), rtol=1e-11, atol=1e-12)
     np.testing.assert_array_equal(found, found.T)
 
 
 @pytest.mark.parametrize("n", range(1, 41))
-def test_every_number_of_points(n):
+def test_every_number_of_points(n: int) -> None:
     """Blocks of pairs are padded: n runs over several of them."""
     rng = np.random.default_rng(n)
     codes = kernel_codes(["matern52", "se", "matern52", "categorical", "matern52"], 5)
@@ -53,7 +62,7 @@ def test_every_number_of_points(n):
 @pytest.mark.parametrize("spread", [1.0, 1e3, 1e6])
 @pytest.mark.parametrize("shift", [0.0, -1e6])
 @pytest.mark.parametrize("kernel", ["matern52", "se"])
-def test_far_points_and_tiny_lengthscales(lengthscale, spread, shift, kernel):
+def test_far_points_and_tiny_lengthscales(lengthscale: float, spread: float, shift: float, kernel: str) -> None:
     """exp(z) alone would overflow in many of these; some lie on either side of the switch."""
     rng = np.random.default_rng(0)
     x = shift + spread * np.concatenate([[0.0, 1.0], rng.random(15), 0.5 + lengthscale / spread * rng.random(8)])
@@ -62,7 +71,7 @@ def test_far_points_and_tiny_lengthscales(lengthscale, spread, shift, kernel):
     np.testing.assert_allclose(found, 2 * correlations(codes[0], x, x, lengthscale), rtol=0, atol=2e-12)
 
 
-def test_one_variable_may_overflow_while_others_do_not():
+def test_one_variable_may_overflow_while_others_do_not() -> None:
     rng = np.random.default_rng(1)
     X = rng.random((20, 5)) * [1, 1e5, 1, 1, 1e-5]
     codes = kernel_codes("matern52", 5)
@@ -75,7 +84,7 @@ def test_one_variable_may_overflow_while_others_do_not():
 
 @settings(max_examples=30, deadline=None)
 @given(cases(max_size=5), st.randoms(use_true_random=False))
-def test_relabelling_commutes(case, random):
+def test_relabelling_commutes(case: Case, random: random.Random) -> None:
     gp = case.gp
     other, old = relabelled(gp, random)
     np.testing.assert_allclose(other.gram(case.data.X[:, old]), gp.gram(case.data.X), rtol=1e-10)

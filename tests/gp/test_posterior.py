@@ -1,16 +1,22 @@
+from __future__ import annotations
+
 import itertools
+import random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, kstest
 
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP, Hyperparameters
+from dechbo.gp.additive import AdditivePosterior
 from dechbo.graph import FactorGraph
 from gp_strategies import (
+    Case,
     cases,
     dense_moments,
     dense_regressor,
@@ -21,10 +27,12 @@ from gp_strategies import (
     summed_kernel,
 )
 
+Array = NDArray[np.float64]
+
 GRAPH = FactorGraph(3, ((0,), (0, 1), (1, 2)))
 
 
-def moments_of_factors(posterior, points):
+def moments_of_factors(posterior: AdditivePosterior, points: Array) -> tuple[Array, Array]:
     scopes = posterior.gp.graph.scopes
     answers = [posterior.factor(k, points[:, scope]) for k, scope in enumerate(scopes)]
     return np.array([mean for mean, _ in answers]), np.array([deviation for _, deviation in answers])
@@ -32,7 +40,7 @@ def moments_of_factors(posterior, points):
 
 @settings(max_examples=60, deadline=None)
 @given(cases())
-def test_factors_sum_to_the_joint(case):
+def test_factors_sum_to_the_joint(case: Case) -> None:
     """DESIGN §5.1, at new points and at observed ones."""
     points = np.vstack([case.points(6), case.data.X[:3]])
     posterior = case.gp.condition(case.data)
@@ -45,7 +53,7 @@ def test_factors_sum_to_the_joint(case):
 
 @settings(max_examples=40, deadline=None)
 @given(cases())
-def test_joint_posterior_equals_the_dense_gp_of_scikit_learn(case):
+def test_joint_posterior_equals_the_dense_gp_of_scikit_learn(case: Case) -> None:
     """DESIGN §5.2."""
     points = np.vstack([case.points(5), case.data.X[:2]])
     mean, deviation = case.gp.condition(case.data).joint(points)
@@ -56,7 +64,7 @@ def test_joint_posterior_equals_the_dense_gp_of_scikit_learn(case):
 
 @settings(max_examples=40, deadline=None)
 @given(cases())
-def test_factor_posterior_equals_equation_1(case):
+def test_factor_posterior_equals_equation_1(case: Case) -> None:
     gp, data = case.gp, case.data
     points = np.vstack([case.points(5), data.X[:2]])
     K = summed_kernel(gp)(data.X)
@@ -71,7 +79,7 @@ def test_factor_posterior_equals_equation_1(case):
 
 @settings(max_examples=30, deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
-def test_relabelling_commutes(case, random):
+def test_relabelling_commutes(case: Case, random: random.Random) -> None:
     """DESIGN §5.7."""
     gp, data = case.gp, case.data
     shuffled, old = relabelled(gp, random)
@@ -85,7 +93,7 @@ def test_relabelling_commutes(case, random):
 
 @settings(max_examples=40, deadline=None)
 @given(cases(max_observations=12), st.integers(1, 4))
-def test_pending_points_keep_means_and_condition_deviations(case, pending):
+def test_pending_points_keep_means_and_condition_deviations(case: Case, pending: int) -> None:
     """GP-BUCB; the extended data are told no noise beyond the model's at the pending points."""
     gp, data = case.gp, case.data
     at, points = case.points(pending), case.points(6)
@@ -112,14 +120,14 @@ def test_pending_points_keep_means_and_condition_deviations(case, pending):
     np.testing.assert_allclose(in_turn.joint(points)[1] ** 2, found.joint(points)[1] ** 2, rtol=1e-8, atol=1e-10)
 
 
-def test_no_pending_points_change_nothing():
+def test_no_pending_points_change_nothing() -> None:
     case = make_case(np.random.default_rng(0), GRAPH, ["matern52"] * 3, 5, 0.1)
     posterior = case.gp.condition(case.data)
     assert posterior.with_pending(np.empty((0, 3))) is posterior
 
 
 @pytest.mark.parametrize("where", ["observed", "twice at once", "twice in turn"])
-def test_a_pending_point_that_says_nothing_new_changes_no_deviation(where):
+def test_a_pending_point_that_says_nothing_new_changes_no_deviation(where: str) -> None:
     """Without noise, a pending point on top of another one is worth nothing, and must not divide by zero."""
     rng = np.random.default_rng(3)
     gp = AdditiveGP(GRAPH, Hyperparameters([0.3, 0.5, 0.4], [1.0, 2.0, 0.5], 0.0))
@@ -140,7 +148,7 @@ def test_a_pending_point_that_says_nothing_new_changes_no_deviation(where):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_jitter_is_reported_for_duplicates_and_only_there(seed):
+def test_jitter_is_reported_for_duplicates_and_only_there(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 40))
     X, theta = rng.random((n, 3)), Hyperparameters(rng.uniform(0.1, 0.8, 3), rng.uniform(0.1, 2, 3), 0.0)
@@ -153,7 +161,7 @@ def test_jitter_is_reported_for_duplicates_and_only_there(seed):
     assert noisy.condition(Observations(np.vstack([X, X]), np.zeros(2 * n))).jitter == 0
 
 
-def test_noise_free_data_are_interpolated():
+def test_noise_free_data_are_interpolated() -> None:
     rng = np.random.default_rng(4)
     data = Observations(rng.random((12, 3)), rng.normal(size=12))
     posterior = AdditiveGP(GRAPH, Hyperparameters([0.2, 0.3, 0.4], [1.0, 1.0, 1.0], 0.0)).condition(data)
@@ -164,7 +172,7 @@ def test_noise_free_data_are_interpolated():
     assert (moments_of_factors(posterior, data.X)[1].sum(axis=0) > 0.01).all()
 
 
-def test_far_from_all_data_the_prior_is_left():
+def test_far_from_all_data_the_prior_is_left() -> None:
     case = make_case(np.random.default_rng(5), GRAPH, ["matern52", "se", "matern52"], 6, 0.1)
     far = np.full((1, 3), 1e4)
     posterior = case.gp.condition(case.data)
@@ -174,7 +182,7 @@ def test_far_from_all_data_the_prior_is_left():
     assert posterior.joint(far)[1][0] ** 2 == pytest.approx(case.gp.hyperparameters.variances.sum())
 
 
-def test_standardised_residuals_are_standard_normal():
+def test_standardised_residuals_are_standard_normal() -> None:
     """DESIGN §5.9: 500 functions from the prior, one fresh point each.
 
     Each of the 3 factors is tested by Kolmogorov and Smirnov (shape), and the sum of its squares, chi-square with 500
@@ -188,7 +196,7 @@ def test_standardised_residuals_are_standard_normal():
     for draw in range(500):
         X = rng.random((9, 3))  # eight observed, one to predict
         parts = [draw_factor(rng, gp, k, X) for k in range(3)]
-        y = sum(parts)[:8] + np.sqrt(theta.noise) * rng.normal(size=8)
+        y = np.sum(parts, axis=0)[:8] + np.sqrt(theta.noise) * rng.normal(size=8)
         posterior = gp.condition(Observations(X[:8], y))
         for k, scope in enumerate(GRAPH.scopes):
             mean, deviation = posterior.factor(k, X[8:, scope])
@@ -198,7 +206,7 @@ def test_standardised_residuals_are_standard_normal():
         assert 0.5e-4 < chi2.cdf(np.sum(residuals[:, k] ** 2), 500) < 1 - 0.5e-4
 
 
-def test_covariances_are_those_of_the_factors():
+def test_covariances_are_those_of_the_factors() -> None:
     case = make_case(np.random.default_rng(7), GRAPH, ["matern52", "se", "categorical"], 6, 0.1)
     point = case.points(1)
     rows, _, _ = case.gp.condition(case.data).covariances(point[0])
@@ -206,7 +214,7 @@ def test_covariances_are_those_of_the_factors():
         np.testing.assert_allclose(rows[k], factor_kernel(case.gp, k)(point, case.data.X)[0], rtol=1e-11)
 
 
-def test_the_same_data_object_is_conditioned_once():
+def test_the_same_data_object_is_conditioned_once() -> None:
     case = make_case(np.random.default_rng(8), GRAPH, ["se"] * 3, 4, 0.1)
     posterior = case.gp.condition(case.data)
     assert case.gp.condition(case.data) is posterior
@@ -214,7 +222,7 @@ def test_the_same_data_object_is_conditioned_once():
     assert len(case.gp.condition(longer).X) == 5
 
 
-def test_no_points_give_no_moments():
+def test_no_points_give_no_moments() -> None:
     case = make_case(np.random.default_rng(9), GRAPH, ["se"] * 3, 4, 0.1)
     posterior = case.gp.condition(case.data)
     assert [part.shape for part in posterior.joint(np.empty((0, 3)))] == [(0,), (0,)]
@@ -231,22 +239,22 @@ def test_no_points_give_no_moments():
         (1.0, [1.0], 0.1),
     ],
 )
-def test_bad_hyperparameters_are_refused(lengthscales, variances, noise):
+def test_bad_hyperparameters_are_refused(lengthscales: ArrayLike, variances: ArrayLike, noise: float) -> None:
     with pytest.raises(DataError):
         Hyperparameters(lengthscales, variances, noise)
 
 
-def test_shapes_that_do_not_fit_are_refused():
+def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DataError, match="3 variables and 3 factors"):
         AdditiveGP(GRAPH, Hyperparameters([1.0, 1.0], [1.0, 1.0, 1.0], 0.1))
     with pytest.raises(DataError, match="3 variables and 3 factors"):
         AdditiveGP(GRAPH, Hyperparameters([1.0, 1.0, 1.0], [1.0], 0.1))
     gp = AdditiveGP(GRAPH, Hyperparameters([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], 0.1))
     with pytest.raises(DataError, match="3 variables"):
-        gp.condition(Observations([[0.1, 0.2]], [1.0]))
+        gp.condition(Observations(np.array([[0.1, 0.2]]), np.array([1.0])))
     with pytest.raises(DataError, match="at least one observation"):
-        gp.condition(Observations(np.empty((0, 3)), []))
-    posterior = gp.condition(Observations([[0.1, 0.2, 0.3]], [1.0]))
+        gp.condition(Observations(np.empty((0, 3)), np.empty(0)))
+    posterior = gp.condition(Observations(np.array([[0.1, 0.2, 0.3]]), np.array([1.0])))
     with pytest.raises(DataError, match="scope"):
         posterior.factor(1, [[0.1]])
     with pytest.raises(DataError, match="shape"):

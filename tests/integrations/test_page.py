@@ -1,4 +1,4 @@
-"""What docs/integrations.md shows really runs, each snippet as a script of its own."""
+"""The code in docs/integrations.md runs, each snippet as a script."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
 
 
-def test_there_is_a_snippet_for_each():
+def test_there_is_a_snippet_for_each() -> None:
     wanted = ("DecHBOSearchCV(", "workers=2", "workers=pool.map", "OptunaSearch(", "RayExecutor(")
     assert [sum(text in snippet for snippet in SNIPPETS) for text in wanted] == [1] * len(wanted)
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_the_snippets_run(snippet, tmp_path):
+def test_the_snippets_run(snippet: str, tmp_path: Path) -> None:
     if "ray" in snippet.lower():
         pytest.importorskip("ray.tune")
     script = tmp_path / "snippet.py"

@@ -18,13 +18,13 @@ from dechbo.gp import AdditiveGP, Ensemble
 from dechbo.models.builder import ModelBuilder, clipped_constraint, maximal_scopes
 from dechbo.models.model import Model
 from dechbo.models.options import ModelOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 from dechbo.theory import TheoryOptions
 from optimizer_cases import box, info_of
 
 Array = NDArray[np.float64]
 
-QUICK = Effort(chains=1, steps=60, rounds=2)
+QUICK = StructureOptions(chains=1, steps=60, greedy_rounds=2)
 
 
 def table(dim: int, n: int, function: Callable[[Array], float], seed: int = 0) -> tuple[list[Evaluation], list[Array]]:
@@ -34,7 +34,7 @@ def table(dim: int, n: int, function: Callable[[Array], float], seed: int = 0) -
 
 
 def builder(dim: int, graph: FactorGraph | str, *, max_factor_size: int = 3, **options: Any) -> ModelBuilder:
-    return ModelBuilder(box(dim), graph, 0, 1.0, None, max_factor_size, ModelOptions(effort=QUICK, **options))
+    return ModelBuilder(box(dim), graph, 0, 1.0, None, max_factor_size, ModelOptions(structure=QUICK, **options))
 
 
 def searched_graph(optimizer: Optimizer) -> FactorGraph:
@@ -117,7 +117,7 @@ def test_no_factor_over_all_variables_where_it_is_switched_off() -> None:
 
 def test_one_factor_over_all_variables_is_listed_among_the_interactions() -> None:
     space = box(5)
-    optimizer = Optimizer(space, seed=0, max_factor_size=2, model=ModelOptions(effort=QUICK))
+    optimizer = Optimizer(space, seed=0, max_factor_size=2, model=ModelOptions(structure=QUICK))
     for x in np.random.default_rng(0).random((150, 5)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), -float(np.exp(-8 * ((x - 0.5) ** 2).sum())))
     first = optimizer.interactions()[0]
@@ -147,7 +147,11 @@ def test_each_ask_searches_one_of_the_two_models() -> None:
 def test_the_theorys_betas_switch_the_factor_over_all_variables_off() -> None:
     space = box(9)
     optimizer = Optimizer(
-        space, seed=0, theory=TheoryOptions(beta="theory-factor"), max_factor_size=2, model=ModelOptions(effort=QUICK)
+        space,
+        seed=0,
+        theory=TheoryOptions(beta="theory-factor"),
+        max_factor_size=2,
+        model=ModelOptions(structure=QUICK),
     )
     for x in np.random.default_rng(0).random((40, 9)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), -float(np.exp(-8 * ((x - 0.5) ** 2).sum())))
@@ -158,7 +162,7 @@ def test_the_theorys_betas_switch_the_factor_over_all_variables_off() -> None:
 
 def test_learned_factors_of_more_than_four_variables_are_centred_too() -> None:
     space = box(6)
-    optimizer = Optimizer(space, seed=0, max_factor_size=5, model=ModelOptions(full_factor=False, effort=QUICK))
+    optimizer = Optimizer(space, seed=0, max_factor_size=5, model=ModelOptions(full_factor=False, structure=QUICK))
     for x in np.random.default_rng(0).random((30, 6)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), float(np.prod(x[:5] - 0.5)))
     assert isinstance(optimizer.interactions(), list)
@@ -178,7 +182,7 @@ def test_plain_kernels_need_only_maximal_scopes() -> None:
 
 def test_shares_need_centred_kernels() -> None:
     space = box(3)
-    optimizer = Optimizer(space, seed=0, model=ModelOptions(centred=False, effort=QUICK, full_factor=False))
+    optimizer = Optimizer(space, seed=0, model=ModelOptions(centred=False, structure=QUICK, full_factor=False))
     for x in np.random.default_rng(0).random((12, 3)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), bowl(x))
     with pytest.raises(OptionError, match="centred"):
@@ -206,7 +210,7 @@ def test_the_noise_that_the_user_gave_keeps_its_units_in_the_model_of_a_restart(
 def test_the_model_of_a_restart_is_smooth_in_numbers() -> None:
     space = Space({"a": Float(0, 1), "c": Categorical(["p", "q", "r"])})
     told = [Evaluation.of({"a": k / 11, "c": "pqr"[k % 3]}, float(k * k)) for k in range(12)]
-    made = ModelBuilder(space, "learned", 0, -1.0, options=ModelOptions(effort=QUICK))
+    made = ModelBuilder(space, "learned", 0, -1.0, options=ModelOptions(structure=QUICK))
     model = made.advance(None, 10, told, [space.encode(evaluation.params) for evaluation in told])
     again = made.restarted(model, *model.data.standardised())
     assert again.kernels == ("se", "categorical")

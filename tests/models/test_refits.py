@@ -10,13 +10,13 @@ import pytest
 from dechbo.data.evaluation import Evaluation
 from dechbo.data.history import History
 from dechbo.errors import NoObservations
-from dechbo.gp.ensemble import members_of
+from dechbo.gp.ensemble import weighted_members
 from dechbo.graph import FactorGraph
 from dechbo.models.builder import ModelBuilder
 from dechbo.models.model import REBUILD_EVERY, Model
 from dechbo.models.options import ModelOptions
 from dechbo.models.refits import RefitSchedule
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 from optimizer_cases import bowl, box
 
 SPACE = box(3)
@@ -25,7 +25,7 @@ CHAIN = FactorGraph(3, ((0, 1), (1, 2)))
 
 
 def builder(graph: FactorGraph | str) -> ModelBuilder:
-    return ModelBuilder(SPACE, graph, 5, -1.0, options=ModelOptions(effort=Effort(chains=1, steps=20)))
+    return ModelBuilder(SPACE, graph, 5, -1.0, options=ModelOptions(structure=StructureOptions(chains=1, steps=20)))
 
 
 def grow(history: History, rng: np.random.Generator, *, modelled: bool) -> None:
@@ -38,7 +38,7 @@ def grow(history: History, rng: np.random.Generator, *, modelled: bool) -> None:
 def numbers(model: Model) -> list[Any]:
     """Everything that a suggestion depends on, bit for bit."""
     posterior = model.gp.condition(model.data)
-    thetas = [member.gp.hyperparameters for _, member in members_of(posterior)]
+    thetas = [member.gp.hyperparameters for _, member in weighted_members(posterior)]
     mean, deviation = posterior.joint(np.random.default_rng(0).random((5, 3)))
     values = [[*t.lengthscales, *t.variances, t.noise] for t in thetas]
     return [model.gp.graph, model.scaling, model.fitted_on, model.refitted, values, mean.tolist(), deviation.tolist()]

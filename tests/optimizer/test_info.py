@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dechbo import FactorGraph, Int, Optimizer, Space
-from dechbo.acquisition import AverageAcquisition
+from dechbo.acquisition import EnsembleUCB
 from dechbo.models.model import Model
 from dechbo.optimizer import AskInfo
 from dechbo.theory import TheoryOptions
@@ -21,8 +21,8 @@ def latest_model(optimizer: Optimizer) -> Model:
     return optimizer._models.latest[1]
 
 
-def bound_of(model: Model, beta: float) -> AverageAcquisition:
-    return AverageAcquisition.of(model.gp.condition(model.data), beta)
+def bound_of(model: Model, beta: float) -> EnsembleUCB:
+    return EnsembleUCB.of(model.gp.condition(model.data), beta)
 
 
 def test_fields_can_be_read_as_items() -> None:

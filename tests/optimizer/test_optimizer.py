@@ -18,7 +18,7 @@ from dechbo.errors import NoObservations, OptionError, ParameterError, ScopeErro
 from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 from dechbo.theory import TheoryOptions
 from optimizer_cases import Params, best_of, bowl, box, info_of, run
 
@@ -397,7 +397,7 @@ def test_the_regret_report_puts_the_average_beside_its_bound() -> None:
     report = optimizer.regret_report(5.0)
     assert report.average == pytest.approx(np.mean([bowl(p) for p in points]))
     assert report.average <= report.bound
-    assert report.allowed.steps == 14
+    assert report.parts.steps == 14
     assert "R_n/n" in str(report)
     assert "b of Assumption 3" in str(report)
 
@@ -526,7 +526,9 @@ def test_two_points_of_a_batch_are_not_close_unless_restarts_are_off() -> None:
 
 
 def test_the_papers_algorithm(tmp_path: Path) -> None:
-    quick = ModelOptions(centred=False, full_factor=False, effort=Effort(chains=1, steps=60, rounds=2))
+    quick = ModelOptions(
+        centred=False, full_factor=False, structure=StructureOptions(chains=1, steps=60, greedy_rounds=2)
+    )
     optimizer = Optimizer.paper(box(4), max_factor_size=2, seed=3, n_initial=4, model=quick)
     run(optimizer, bowl, 7)
     assert optimizer.graph == "learned"

@@ -13,7 +13,7 @@ from dechbo.models.options import ModelOptions
 from dechbo.optimizer.options import CUSTOM, checked_graph, from_json, to_json
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 from dechbo.theory import TheoryOptions
 from optimizer_cases import box
 
@@ -22,7 +22,7 @@ def some_options(**changes: Any) -> dict[str, Any]:
     return {
         "graph": "learned",
         "maximizer": MaxSum(rounds=7, damping=0.25),
-        "model": ModelOptions(kernel="se", graph_samples=2, effort=Effort(chains=3, steps=50)),
+        "model": ModelOptions(kernel="se", graph_samples=2, structure=StructureOptions(chains=3, steps=50)),
         "search": SearchOptions(score="joint", granularity=Granularity(work=1e7, zoom=4)),
         "theory": TheoryOptions(beta=2.5, delta=0.2),
         "seed": 4,

@@ -13,10 +13,10 @@ from dechbo import Categorical, Float, Int, Optimizer, Space
 from dechbo.data.evaluation import Evaluation
 from dechbo.errors import ParameterError
 from dechbo.models.options import ModelOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 
 SPACE = Space({"x": Float(0, 1), "y": Float(1e-3, 1, log=True), "n": Int(1, 6), "c": Categorical(["a", "b"])})
-QUICK: dict[str, Any] = {"model": ModelOptions(effort=Effort(steps=20)), "n_initial": 5}
+QUICK: dict[str, Any] = {"model": ModelOptions(structure=StructureOptions(steps=20)), "n_initial": 5}
 
 
 def value(params: dict[str, Any]) -> float:

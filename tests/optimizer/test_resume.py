@@ -234,12 +234,13 @@ import json
 import os
 from dechbo import FactorGraph, Float, Optimizer, Space
 from dechbo.models.options import ModelOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 space = Space({f"x{i}": Float(0, 1) for i in range(6)})
 ring = FactorGraph(6, tuple((i, (i + 1) % 6) for i in range(6)))
 asked = []
 for graph in ("learned", ring):
-    optimizer = Optimizer(space, graph=graph, seed=0, model=ModelOptions(effort=Effort(chains=2, steps=100)))
+    model = ModelOptions(structure=StructureOptions(chains=2, steps=100))
+    optimizer = Optimizer(space, graph=graph, seed=0, model=model)
     for _ in range(16):
         params = optimizer.ask()
         x = list(params.values())

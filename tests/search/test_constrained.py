@@ -1,4 +1,4 @@
-"""Learned constraints: the search ends at the feasible optimum, and odd constraints do not break it."""
+"""StructurePosterior constraints: the search ends at the feasible optimum, and odd constraints do not break it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dechbo.search.constrained import ConstrainedSearch, _on_grid
 from dechbo.search.grid_search import Search
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 
 Array = NDArray[np.float64]
 
-MODEL = ModelOptions(effort=Effort(steps=10), graph_samples=1)
+MODEL = ModelOptions(structure=StructureOptions(steps=10), graph_samples=1)
 QUICK: dict[str, Any] = {"model": MODEL, "search": SearchOptions(granularity=Granularity(work=1e7))}
 SQUARE = Space({"x": Float(0, 1), "y": Float(0, 1)})
 MIXED = Space({"x": Float(0, 1), "n": Int(1, 6), "c": Categorical(["a", "b"])})

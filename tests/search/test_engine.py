@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from dechbo.acquisition import Acquisition
+from dechbo.acquisition import AdditiveUCB
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.graph import FactorGraph
@@ -40,9 +40,9 @@ def test_the_exact_engine_finds_the_best_grid_point(case: Case, beta: float, pen
     waiting = case.points(pending) if pending else None
     found = LocalEngine(Exact()).suggest(case.gp, case.data, beta, candidates, pending=waiting)
     posterior = case.gp.condition(case.data).with_pending(case.points(0) if waiting is None else waiting)
-    values = Acquisition(posterior, beta).values(np.array(list(itertools.product(*candidates))))
+    values = AdditiveUCB(posterior, beta).values(np.array(list(itertools.product(*candidates))))
     assert found.value == pytest.approx(values.max(), rel=1e-9, abs=1e-9)
-    chosen = Acquisition(posterior, beta).values(at(candidates, found.choice)[None])[0]
+    chosen = AdditiveUCB(posterior, beta).values(at(candidates, found.choice)[None])[0]
     assert chosen == pytest.approx(found.value, rel=1e-9, abs=1e-9)
 
 
@@ -132,5 +132,5 @@ def test_extra_tables_are_added(case: Case, seed: int) -> None:
     found = LocalEngine(Exact()).suggest(case.gp, case.data, 2.0, candidates, extra=[(scope, cells)])
     choices = np.array(list(itertools.product(*(range(len(values)) for values in candidates))))
     points = np.array([at(candidates, choice) for choice in choices])
-    values = Acquisition(case.gp.condition(case.data), 2.0).values(points) + cells[tuple(choices[:, scope].T)]
+    values = AdditiveUCB(case.gp.condition(case.data), 2.0).values(points) + cells[tuple(choices[:, scope].T)]
     assert found.value == pytest.approx(values.max(), rel=1e-9, abs=1e-9)

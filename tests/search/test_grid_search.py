@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dechbo import Categorical, FactorGraph, Float, Int, Space
-from dechbo.acquisition import AverageAcquisition
+from dechbo.acquisition import EnsembleUCB
 from dechbo.acquisition.feasibility import LearnedConstraint
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
@@ -19,6 +19,7 @@ from dechbo.search.engine import LocalEngine
 from dechbo.search.exclusion import AlsoExcluded
 from dechbo.search.grid_search import Search
 from dechbo.search.grids import Granularity, base_candidates
+from strategies import relabelled_graph
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})
 GRAPH = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (0,)))
@@ -141,7 +142,7 @@ def test_pending_points_push_the_search_away() -> None:
     task = search(4)
     first = task.run(LocalEngine())
     again = search(4, pending=first.point[None]).run(LocalEngine())
-    there = AverageAcquisition.of(task.known.with_pending(first.point[None]), task.beta)
+    there = EnsembleUCB.of(task.known.with_pending(first.point[None]), task.beta)
     assert there.values(first.point[None])[0] < first.polished_value
     assert not np.allclose(again.point, first.point)
 
@@ -155,7 +156,7 @@ def test_relabelling_the_variables_relabels_the_suggestion(seed: int) -> None:
     space = Space({names[i]: SPACE[names[i]] for i in order})
     theta = gp.hyperparameters
     other = AdditiveGP(
-        GRAPH.relabelled(new.tolist()),
+        relabelled_graph(GRAPH, new.tolist()),
         Hyperparameters(theta.lengthscales[order], theta.variances, theta.noise),
         kernel=[KERNELS[i] for i in order],
     )

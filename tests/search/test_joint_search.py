@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dechbo import Categorical, FactorGraph, Float, Int, Space
-from dechbo.acquisition import JointAcquisition
+from dechbo.acquisition import JointConfidenceBound
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.search.engine import LocalEngine
@@ -106,7 +106,7 @@ def test_a_mixture_is_searched_by_its_joint_bound(weights: tuple[float, float]) 
     found = task.run(LocalEngine())
     assert found.source == "joint bound"
     assert found.upper_bound == np.inf
-    joint = JointAcquisition(gp.condition(data), 2.0)
+    joint = JointConfidenceBound(gp.condition(data), 2.0)
     assert joint.values(found.point[None])[0] >= joint.values(rng.random((5000, dim))).max()
 
 

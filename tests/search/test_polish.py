@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint, minimize
 
 from dechbo import Categorical, FactorGraph, Float, Int, Space
-from dechbo.acquisition import Acquisition
+from dechbo.acquisition import AdditiveUCB
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.search.polish import LIMIT_TOLERANCE, MAX_SLSQP_DIM, edges, polish, polish_within, within
@@ -19,12 +19,12 @@ SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categori
 GRAPH = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (0,)))
 
 
-def bound(seed: int) -> Acquisition:
+def bound(seed: int) -> AdditiveUCB:
     rng = np.random.default_rng(seed)
     X = np.array([SPACE.from_uniform(u) for u in rng.random((25, 4))])
     theta = Hyperparameters(np.array([0.3, 0.2, 0.4, 1.0]), np.array([0.5, 0.4, 0.3, 0.2]), 1e-3)
     gp = AdditiveGP(GRAPH, theta, kernel=("matern52", "matern52", "matern52", "categorical"))
-    return Acquisition(gp.condition(Observations(X, rng.standard_normal(25))), 2.0)
+    return AdditiveUCB(gp.condition(Observations(X, rng.standard_normal(25))), 2.0)
 
 
 def test_polishing_never_goes_down_and_stops_at_a_stationary_point() -> None:

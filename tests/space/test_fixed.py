@@ -9,7 +9,7 @@ import pytest
 
 from dechbo import Categorical, Float, Int, Space
 from dechbo.errors import ParameterError
-from dechbo.space.fixed import checked_fixed, coordinates
+from dechbo.space.fixed import check_fixed, fixed_coordinates
 
 SPACE = Space(
     {"lr": Float(1e-5, 1, log=True), "n": Int(1, 8), "c": Categorical(["a", "b"]), "k": Float(0, 1, step=0.1)}
@@ -17,8 +17,8 @@ SPACE = Space(
 
 
 def test_fixed_values_come_back_as_plain_ones_of_their_own_type() -> None:
-    assert checked_fixed(SPACE, None) == {}
-    fixed = checked_fixed(SPACE, {"lr": np.float64(1e-3), "n": np.int64(3), "c": "b", "k": 0.30000000000000004})
+    assert check_fixed(SPACE, None) == {}
+    fixed = check_fixed(SPACE, {"lr": np.float64(1e-3), "n": np.int64(3), "c": "b", "k": 0.30000000000000004})
     assert fixed == {"lr": 1e-3, "n": 3, "c": "b", "k": 0.3}  # continuous: the number itself; stepped: the step
     assert [type(value) for value in fixed.values()] == [float, int, str, float]
 
@@ -26,9 +26,9 @@ def test_fixed_values_come_back_as_plain_ones_of_their_own_type() -> None:
 def test_coordinates_are_those_of_the_whole_point() -> None:
     params = {"lr": 1e-3, "n": 3, "c": "b", "k": 0.3}
     point = SPACE.encode(params)
-    assert coordinates(SPACE, {}) == {}
-    assert coordinates(SPACE, {"c": "b", "lr": 1e-3}) == {0: point[0], 2: point[2]}
-    assert coordinates(SPACE, params) == dict(enumerate(point))
+    assert fixed_coordinates(SPACE, {}) == {}
+    assert fixed_coordinates(SPACE, {"c": "b", "lr": 1e-3}) == {0: point[0], 2: point[2]}
+    assert fixed_coordinates(SPACE, params) == dict(enumerate(point))
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_coordinates_are_those_of_the_whole_point() -> None:
 )
 def test_bad_values_are_refused(fixed: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        checked_fixed(SPACE, fixed)
+        check_fixed(SPACE, fixed)

@@ -83,52 +83,58 @@ def test_choices_of_equal_value_stay_apart() -> None:
 # ---------------------------------------------------------------- bad parameters
 
 
+# unchecked by mypy: these tests pass wrong types on purpose
+FLOAT: Any = Float
+INT: Any = Int
+CATEGORICAL: Any = Categorical
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Float(1, 1), "low < high.*single value is a constant, leave it out"),
-        (lambda: Float(2, 1), "low < high, got low=2.0, high=1.0: swap"),
-        (lambda: Float(0, math.inf), "finite numbers, got high=inf"),
-        (lambda: Float(-math.inf, 0), "finite numbers, got low=-inf"),
-        (lambda: Float(math.nan, 0), "finite numbers, got low=nan"),
-        (lambda: Float(0, 10**400), "finite numbers, got high=1000"),
-        (lambda: Float("0", 1), "got low='0'"),
-        (lambda: Float(None, 1), "got low=None"),
-        (lambda: Float(False, True), "got low=False"),
-        (lambda: Float(0, 1, log=True), "low > 0, got low=0.0"),
-        (lambda: Float(-1, 1, log=True), "low > 0, got low=-1.0"),
-        (lambda: Float(1, 2, log="yes"), "log=True or log=False, got log='yes'"),
-        (lambda: Float(0, 1, step=0), "step > 0, got step=0"),
-        (lambda: Float(0, 1, step=-0.1), "step > 0"),
-        (lambda: Float(0, 1, step=math.nan), "finite numbers, got step=nan"),
-        (lambda: Float(0, 1, step=True), "got step=True"),
-        (lambda: Float(0, 1, step=1.5), "at most high - low = 1, got step=1.5"),
-        (lambda: Float(0, 1, step=1e-300), "leave step out"),
-        (lambda: Float(1e16, 1e16 + 10, step=0.5), "leave step out"),
-        (lambda: Float(1, 2, log=True, step=0.1), "log=True or a step, got both"),
-        (lambda: Int(1, 1), "single value is a constant, leave it out"),
-        (lambda: Int(2, 1), "low < high, got low=2, high=1: swap"),
-        (lambda: Int(0, 1.5), "whole numbers, got high=1.5: use Float"),
-        (lambda: Int(0.0, 1), "whole numbers, got low=0.0: use Float"),
-        (lambda: Int(0, math.inf), "use Float"),
-        (lambda: Int(False, True), "got low=False"),
-        (lambda: Int(0, 5, log=True), "low > 0, got low=0"),
-        (lambda: Int(0, 5, step=0), "step > 0"),
-        (lambda: Int(0, 5, step=6), "at most high - low = 5"),
-        (lambda: Int(0, 5, step=0.5), "whole numbers, got step=0.5"),
-        (lambda: Int(0, 2**63), "within ±2"),
-        (lambda: Categorical([]), "at least one choice"),
-        (lambda: Categorical("relu"), "list of choices.*got 'relu'"),
-        (lambda: Categorical({"a", "b"}), "fixed order"),
-        (lambda: Categorical({"a": 1}), "list of choices"),
-        (lambda: Categorical(3), "list of choices"),
-        (lambda: Categorical(["a", "b", "a"]), "distinct choices, got 'a' twice"),
-        (lambda: Categorical([1, np.int64(1)]), "distinct choices, got 1 twice"),
-        (lambda: Categorical([(1, 2), (3, 4)]), r"plain JSON\), got \(1, 2\)"),
-        (lambda: Categorical([[1], [2]]), "plain JSON"),
-        (lambda: Categorical([np.zeros(2)]), "plain JSON"),
-        (lambda: Categorical([1.0, math.nan]), "finite float.*got nan"),
-        (lambda: Categorical([1.0, math.inf]), "finite float.*got inf"),
+        (lambda: FLOAT(1, 1), "low < high.*single value is a constant, leave it out"),
+        (lambda: FLOAT(2, 1), "low < high, got low=2.0, high=1.0: swap"),
+        (lambda: FLOAT(0, math.inf), "finite numbers, got high=inf"),
+        (lambda: FLOAT(-math.inf, 0), "finite numbers, got low=-inf"),
+        (lambda: FLOAT(math.nan, 0), "finite numbers, got low=nan"),
+        (lambda: FLOAT(0, 10**400), "finite numbers, got high=1000"),
+        (lambda: FLOAT("0", 1), "got low='0'"),
+        (lambda: FLOAT(None, 1), "got low=None"),
+        (lambda: FLOAT(False, True), "got low=False"),
+        (lambda: FLOAT(0, 1, log=True), "low > 0, got low=0.0"),
+        (lambda: FLOAT(-1, 1, log=True), "low > 0, got low=-1.0"),
+        (lambda: FLOAT(1, 2, log="yes"), "log=True or log=False, got log='yes'"),
+        (lambda: FLOAT(0, 1, step=0), "step > 0, got step=0"),
+        (lambda: FLOAT(0, 1, step=-0.1), "step > 0"),
+        (lambda: FLOAT(0, 1, step=math.nan), "finite numbers, got step=nan"),
+        (lambda: FLOAT(0, 1, step=True), "got step=True"),
+        (lambda: FLOAT(0, 1, step=1.5), "at most high - low = 1, got step=1.5"),
+        (lambda: FLOAT(0, 1, step=1e-300), "leave step out"),
+        (lambda: FLOAT(1e16, 1e16 + 10, step=0.5), "leave step out"),
+        (lambda: FLOAT(1, 2, log=True, step=0.1), "log=True or a step, got both"),
+        (lambda: INT(1, 1), "single value is a constant, leave it out"),
+        (lambda: INT(2, 1), "low < high, got low=2, high=1: swap"),
+        (lambda: INT(0, 1.5), "whole numbers, got high=1.5: use Float"),
+        (lambda: INT(0.0, 1), "whole numbers, got low=0.0: use Float"),
+        (lambda: INT(0, math.inf), "use Float"),
+        (lambda: INT(False, True), "got low=False"),
+        (lambda: INT(0, 5, log=True), "low > 0, got low=0"),
+        (lambda: INT(0, 5, step=0), "step > 0"),
+        (lambda: INT(0, 5, step=6), "at most high - low = 5"),
+        (lambda: INT(0, 5, step=0.5), "whole numbers, got step=0.5"),
+        (lambda: INT(0, 2**63), "within ±2"),
+        (lambda: CATEGORICAL([]), "at least one choice"),
+        (lambda: CATEGORICAL("relu"), "list of choices.*got 'relu'"),
+        (lambda: CATEGORICAL({"a", "b"}), "fixed order"),
+        (lambda: CATEGORICAL({"a": 1}), "list of choices"),
+        (lambda: CATEGORICAL(3), "list of choices"),
+        (lambda: CATEGORICAL(["a", "b", "a"]), "distinct choices, got 'a' twice"),
+        (lambda: CATEGORICAL([1, np.int64(1)]), "distinct choices, got 1 twice"),
+        (lambda: CATEGORICAL([(1, 2), (3, 4)]), r"plain JSON\), got \(1, 2\)"),
+        (lambda: CATEGORICAL([[1], [2]]), "plain JSON"),
+        (lambda: CATEGORICAL([np.zeros(2)]), "plain JSON"),
+        (lambda: CATEGORICAL([1.0, math.nan]), "finite float.*got nan"),
+        (lambda: CATEGORICAL([1.0, math.inf]), "finite float.*got inf"),
     ],
 )
 def test_bad_parameters(build: Any, message: str) -> None:
@@ -138,8 +144,8 @@ def test_bad_parameters(build: Any, message: str) -> None:
 
 def test_options_are_keyword_only_and_parameters_frozen() -> None:
     with pytest.raises(TypeError):
-        Float(0, 1, True)  # type: ignore[misc]
+        FLOAT(0, 1, True)
     with pytest.raises(AttributeError):
         Float(0, 1).low = 3.0  # type: ignore[misc]
-    assert type(Int(np.int64(1), np.int32(4)).low) is int
-    assert type(Float(np.float32(1), 4).high) is float
+    assert type(INT(np.int64(1), np.int32(4)).low) is int
+    assert type(FLOAT(np.float32(1), 4).high) is float

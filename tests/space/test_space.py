@@ -68,7 +68,7 @@ def test_space_as_a_collection() -> None:
     assert space != Space(dict(reversed([(name, space[name]) for name in space])))
     assert space != 3
     with pytest.raises(AttributeError):
-        space.names = ()  # type: ignore[misc]
+        space.names = ()
 
 
 def test_a_space_keeps_nothing_of_the_dict_it_was_given() -> None:

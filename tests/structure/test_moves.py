@@ -1,7 +1,10 @@
 """Every proposal probability against an oracle that walks through all choices of a move, one by one."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations, product
 
 import numpy as np
@@ -10,30 +13,36 @@ from numpy.testing import assert_allclose
 from scipy.stats import chisquare
 
 from dechbo.errors import OptionError
-from dechbo.structure import MOVE_PROBABILITIES, GraphPrior, Moves, PairScores, ScopeIndex
-from dechbo.structure.moves import PARTNER
+from dechbo.graph import Scope
+from dechbo.structure import GraphPrior
+from dechbo.structure.moves import MOVE_PROBABILITIES, REVERSE, Moves
+from dechbo.structure.scope_distribution import ScopeDistribution
+from dechbo.structure.scopes import ScopeIndex, ScopeSet
 
 FALSE_ALARM = 1e-4  # chance that a correct move fails a chi-square test under a fresh seed; seeds are fixed
 EPSILON = 0.3
 WEIGHTS = {(0, 1): 5.0, (1, 2): 0.5, (2, 3): 1.0, (0, 3): 0.01}  # (0, 2) and (1, 3) have none
-TRIPLES = {(0, 1, 2): 2.0, (0, 2, 3): 0.5}  # half of the triples are drawn by these weights
+TRIPLES: dict[Scope, float] = {(0, 1, 2): 2.0, (0, 2, 3): 0.5}  # half of the triples are drawn by these weights
 
 
-def scores_of(dim, informed):
+Choice = tuple[str, float, Sequence[set[int]], Sequence[set[int]] | None]  # move, probability, removed, added
+
+
+def distribution(dim: int, informed: bool) -> ScopeDistribution:
     if not informed:
-        return PairScores.uniform(dim)
+        return ScopeDistribution.uniform(dim)
     pairs = [pair for pair in WEIGHTS if max(pair) < dim]
     triples = {scope: math.log(weight) for scope, weight in triple_law(dim).items()}
     logs = [math.log(WEIGHTS[pair]) for pair in pairs]
-    return PairScores.from_pairs(dim, pairs, logs, epsilon=EPSILON, triples=triples)
+    return ScopeDistribution.from_pairs(dim, pairs, logs, epsilon=EPSILON, triples=triples)
 
 
-def triple_law(dim):
+def triple_law(dim: int) -> dict[Scope, float]:
     possible = {scope: weight for scope, weight in TRIPLES.items() if max(scope) < dim}
     return {scope: weight / sum(possible.values()) for scope, weight in possible.items()}
 
 
-def variable_law(dim, informed, scope, banned=()):
+def variable_law(dim: int, informed: bool, scope: Collection[int], banned: Scope = ()) -> dict[int, float]:
     """g(v | scope), straight from its definition."""
     allowed = [v for v in range(dim) if v not in scope and v not in banned]
     towards = {v: sum(WEIGHTS.get((min(s, v), max(s, v)), 0) for s in scope) if informed else 0 for v in allowed}
@@ -43,7 +52,7 @@ def variable_law(dim, informed, scope, banned=()):
     return {v: (1 - EPSILON) * towards[v] / total + EPSILON / len(allowed) for v in allowed}
 
 
-def pair_law(dim, informed):
+def pair_law(dim: int, informed: bool) -> dict[tuple[int, int], float]:
     pairs = list(combinations(range(dim), 2))
     total = sum(WEIGHTS.get(pair, 0) for pair in pairs)
     blind = {pair: 1 / len(pairs) for pair in pairs}
@@ -52,7 +61,7 @@ def pair_law(dim, informed):
     return {pair: (1 - EPSILON) * WEIGHTS.get(pair, 0) / total + EPSILON * blind[pair] for pair in pairs}
 
 
-def all_choices(dim, largest, informed, current):
+def all_choices(dim: int, largest: int, informed: bool, current: list[Scope]) -> Iterator[Choice]:
     """(move, probability within the move, removed, added) for each sequence of choices; None where it must stay."""
     n = len(current)
     sizes = [size for size in (2, 3) if size <= min(dim, largest)]
@@ -89,9 +98,9 @@ def all_choices(dim, largest, informed, current):
             yield "split", 1 / n / len(ways), [set(scope)], [first, second]
 
 
-def law_of_proposals(dim, largest, informed, current):
+def law_of_proposals(dim: int, largest: int, informed: bool, current: ScopeSet) -> dict[tuple[str, ScopeSet], float]:
     """(move, new state) -> probability, given the move."""
-    law = defaultdict(float)
+    law: dict[tuple[str, ScopeSet], float] = defaultdict(float)
     for move, chance, removed, added in all_choices(dim, largest, informed, sorted(current)):
         if added is None or any(tuple(sorted(scope)) in current for scope in added):
             continue
@@ -100,7 +109,7 @@ def law_of_proposals(dim, largest, informed, current):
     return law
 
 
-def states(dim, largest, *, some=None):
+def states(dim: int, largest: int, *, some: int | None = None) -> list[ScopeSet]:
     scopes = [scope for size in range(2, largest + 1) for scope in combinations(range(dim), size)]
     every = range(2 ** len(scopes))
     if some is not None:
@@ -108,14 +117,16 @@ def states(dim, largest, *, some=None):
     return [frozenset(scope for k, scope in enumerate(scopes) if mask >> k & 1) for mask in every]
 
 
-@pytest.mark.parametrize("informed", [False, True], ids=["blind", "informed"])
+@pytest.mark.parametrize("informed", [False, True], ids=["uniform", "informed"])
 @pytest.mark.parametrize(("dim", "largest", "some"), [(3, 3, None), (4, 2, None), (4, 3, 30), (4, 4, 15)])
-def test_forward_and_reverse_probabilities_are_those_of_the_oracle(dim, largest, some, informed):
+def test_forward_and_reverse_probabilities_are_those_of_the_oracle(
+    dim: int, largest: int, some: int | None, informed: bool
+) -> None:
     prior = GraphPrior(dim, max_factor_size=largest)
-    moves = Moves(prior, scores_of(dim, informed))
-    laws = {}
+    moves = Moves(prior, distribution(dim, informed))
+    laws: dict[ScopeSet, dict[tuple[str, ScopeSet], float]] = {}
 
-    def law(state):
+    def law(state: ScopeSet) -> dict[tuple[str, ScopeSet], float]:
         return laws[state] if state in laws else laws.setdefault(state, law_of_proposals(dim, largest, informed, state))
 
     used = set()
@@ -123,10 +134,10 @@ def test_forward_and_reverse_probabilities_are_those_of_the_oracle(dim, largest,
         current = ScopeIndex.of(prior, state)
         for (name, new), chance in law(state).items():
             proposal = moves.proposal(current, name, tuple(sorted(state - new)), tuple(sorted(new - state)))
-            back = law(new)[PARTNER[name], state]
+            back = law(new)[REVERSE[name], state]
             assert_allclose(
                 [proposal.log_forward, proposal.log_reverse],
-                np.log([MOVE_PROBABILITIES[name] * chance, MOVE_PROBABILITIES[PARTNER[name]] * back]),
+                np.log([MOVE_PROBABILITIES[name] * chance, MOVE_PROBABILITIES[REVERSE[name]] * back]),
                 rtol=0,
                 atol=1e-12,
             )
@@ -144,12 +155,15 @@ FULL = [
 ]
 
 
-@pytest.mark.parametrize("informed", [False, True], ids=["blind", "informed"])
+@pytest.mark.parametrize("informed", [False, True], ids=["uniform", "informed"])
 @pytest.mark.parametrize(("dim", "largest", "state"), [case[1:] for case in FULL], ids=[case[0] for case in FULL])
-def test_proposals_are_drawn_as_often_as_they_say(dim, largest, state, informed):
+def test_proposals_are_drawn_as_often_as_they_say(dim: int, largest: int, state: set[Scope], informed: bool) -> None:
     prior = GraphPrior(dim, max_factor_size=largest)
-    moves, current, rng = Moves(prior, scores_of(dim, informed)), ScopeIndex.of(prior, state), np.random.default_rng(2)
-    counts, stated, n = Counter(), {}, 15_000
+    moves, current = Moves(prior, distribution(dim, informed)), ScopeIndex.of(prior, state)
+    rng = np.random.default_rng(2)
+    counts: Counter[object] = Counter()
+    stated: dict[tuple[str, ScopeSet], float] = {}
+    n = 15_000
     for _ in range(n):
         proposal = moves.propose(rng, current)
         if proposal is None:
@@ -160,7 +174,8 @@ def test_proposals_are_drawn_as_often_as_they_say(dim, largest, state, informed)
         assert set(proposal.removed) <= state
         counts[proposal.name, new] += 1
         stated[proposal.name, new] = proposal.log_forward
-    law = {key: MOVE_PROBABILITIES[key[0]] * p for key, p in law_of_proposals(dim, largest, informed, state).items()}
+    proposals = law_of_proposals(dim, largest, informed, frozenset(state))
+    law: dict[object, float] = {key: MOVE_PROBABILITIES[key[0]] * p for key, p in proposals.items()}
     for key, log_forward in stated.items():
         assert_allclose(log_forward, math.log(law[key]), atol=1e-12)
     law["stay"] = 1 - sum(law.values())
@@ -173,7 +188,7 @@ def test_proposals_are_drawn_as_often_as_they_say(dim, largest, state, informed)
     assert chisquare(observed, expected).pvalue > FALSE_ALARM
 
 
-def test_the_move_type_does_not_depend_on_the_state():
+def test_the_move_type_does_not_depend_on_the_state() -> None:
     moves, n = Moves(GraphPrior(4)), 20_000
     rng = np.random.default_rng(3)
     counts = Counter(moves.pick(rng) for _ in range(n))
@@ -184,7 +199,7 @@ def test_the_move_type_does_not_depend_on_the_state():
 
 
 @pytest.mark.parametrize("dim", [1, 2])
-def test_what_cannot_be_done_stays(dim):
+def test_what_cannot_be_done_stays(dim: int) -> None:
     prior = GraphPrior(dim)
     moves, rng = Moves(prior), np.random.default_rng(0)
     nothing, full = ScopeIndex.of(prior, []), ScopeIndex.of(prior, [(0, 1)] if dim == 2 else [])
@@ -194,19 +209,20 @@ def test_what_cannot_be_done_stays(dim):
             assert (moves.propose(rng, full, name) is None) == (dim == 1 or name != "death")
 
 
-def test_scopes_as_large_as_the_problem():
+def test_scopes_as_large_as_the_problem() -> None:
     prior = GraphPrior(1000, max_factor_size=1000)
     moves, rng = Moves(prior), np.random.default_rng(0)
     whole = tuple(range(1000))
     current = ScopeIndex.of(prior, [whole])
     assert {name for name in MOVE_PROBABILITIES if moves.propose(rng, current, name)} == {"birth", "shrink", "split"}
     split = moves.propose(rng, current, "split")
+    assert split is not None
     back = moves.proposal(current.changed(split.removed, split.added), "merge", split.added, split.removed)
     assert (back.log_reverse, back.log_forward) == pytest.approx((split.log_forward, split.log_reverse))
     assert math.isfinite(split.log_forward)
 
 
-def test_weights_are_relative_and_moves_left_out_are_never_tried():
+def test_weights_are_relative_and_moves_left_out_are_never_tried() -> None:
     moves = Moves(GraphPrior(4), probabilities={"death": 1, "birth": 2, "swap": 0})
     assert_allclose([moves.probabilities[name] for name in ("birth", "death")], [2 / 3, 1 / 3])
     rng = np.random.default_rng(0)
@@ -226,11 +242,11 @@ def test_weights_are_relative_and_moves_left_out_are_never_tried():
         ({"birth": 1, "death": 1, "swap": 1}, "more than 3 variables"),
     ],
 )
-def test_bad_move_probabilities(probabilities, message):
+def test_bad_move_probabilities(probabilities: dict[str, float], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         Moves(GraphPrior(5, max_factor_size=4), probabilities=probabilities)
 
 
-def test_scores_of_another_dimension():
-    with pytest.raises(OptionError, match="prior has 4 variables, the scores have 5"):
-        Moves(GraphPrior(4), PairScores.uniform(5))
+def test_a_distribution_of_another_dimension() -> None:
+    with pytest.raises(OptionError, match="prior has 4 variables, the distribution has 5"):
+        Moves(GraphPrior(4), ScopeDistribution.uniform(5))

@@ -1,16 +1,28 @@
 """The chain against enumeration: its exact transition matrix, and what it visits, at a fixed likelihood."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator
 from functools import cache, cached_property
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from dechbo.errors import DataError, OptionError, ScopeError
-from dechbo.structure import GraphPrior, GraphSampler, PairScores, ScopeIndex, effective_sample_size, graph_of
+from dechbo.graph import Scope
+from dechbo.structure import GraphPrior
+from dechbo.structure.diagnostics import effective_sample_size
+from dechbo.structure.sampler import GraphSampler, State
+from dechbo.structure.scope_distribution import ScopeDistribution
+from dechbo.structure.scopes import ScopeIndex, ScopeSet, interaction_graph
+from structure_cases import FLAT, FunctionTarget
+
+Array = NDArray[np.float64]
 
 FALSE_ALARM = 1e-4  # chance that a correct chain fails a test of frequencies under a fresh seed; seeds are fixed
 BOTH = {"birth": 0.3, "death": 0.2}
@@ -26,13 +38,13 @@ MOVES = {
 class Enumerated:
     """All states of a small problem, an arbitrary likelihood for each, and the posterior."""
 
-    def __init__(self, dim, largest, *, informed, moves="all"):
+    def __init__(self, dim: int, largest: int, *, informed: bool, moves: str = "all") -> None:
         rng = np.random.default_rng(1)
         self.prior = GraphPrior(dim, max_factor_size=largest, expected=3.0, size_cost=0.3)
         self.pairs = list(combinations(range(dim), 2))[:-1]  # the last pair has no weight
         self.log_weights = rng.normal(scale=1.5, size=len(self.pairs))
-        scores = PairScores.from_pairs(dim, self.pairs, self.log_weights, epsilon=0.3) if informed else None
-        self.sampler = GraphSampler(self.prior, scores=scores, move_probabilities=MOVES[moves])
+        scores = ScopeDistribution.from_pairs(dim, self.pairs, self.log_weights, epsilon=0.3) if informed else None
+        self.sampler = GraphSampler(self.prior, scope_distribution=scores, move_probabilities=MOVES[moves])
         self.scopes = [scope for size in range(2, largest + 1) for scope in combinations(range(dim), size)]
         self.states = [
             frozenset(scope for k, scope in enumerate(self.scopes) if mask >> k & 1)
@@ -44,11 +56,12 @@ class Enumerated:
         log_posterior = self.table + [self.prior.log_density(state) for state in self.states]
         self.posterior = np.exp(log_posterior - np.logaddexp.reduce(log_posterior))
 
-    def log_likelihood(self, interactions):
-        return self.table[self.number[interactions]]
+    @cached_property
+    def target(self) -> FunctionTarget:
+        return FunctionTarget(lambda interactions: float(self.table[self.number[interactions]]))
 
     @cached_property
-    def transitions(self):
+    def transitions(self) -> Array:
         """P_ij = sum over moves of the proposal probability times min(1, Hastings ratio), from `Moves.proposal`."""
         P = np.zeros((len(self.states), len(self.states)))
         for name, removed, added in self.changes():
@@ -63,7 +76,7 @@ class Enumerated:
         np.fill_diagonal(P, 1 - P.sum(axis=1))
         return P
 
-    def changes(self):
+    def changes(self) -> Iterator[tuple[str, tuple[Scope, ...], tuple[Scope, ...]]]:
         """(move, removed, added): all that a move can change in some state."""
         for scope in self.scopes:
             yield "birth", (), (scope,)
@@ -85,9 +98,9 @@ enumerated = cache(Enumerated)
 SIZES = [(3, 3), (4, 2), (4, 3)]
 
 
-@pytest.mark.parametrize("informed", [False, True], ids=["blind", "informed"])
+@pytest.mark.parametrize("informed", [False, True], ids=["uniform", "informed"])
 @pytest.mark.parametrize(("dim", "largest", "moves"), [(3, 3, m) for m in MOVES] + [(4, 2, "all"), (4, 3, "all")])
-def test_detailed_balance_and_every_state_in_reach(dim, largest, moves, informed):
+def test_detailed_balance_and_every_state_in_reach(dim: int, largest: int, moves: str, informed: bool) -> None:
     problem = enumerated(dim, largest, informed=informed, moves=moves)
     P, posterior = problem.transitions, problem.posterior
     flow = posterior[:, None] * P
@@ -111,7 +124,7 @@ CHAINS = [
 
 
 @pytest.mark.parametrize(("dim", "largest", "informed", "moves"), CHAINS)
-def test_visits_match_the_enumerated_posterior(dim, largest, informed, moves):
+def test_visits_match_the_enumerated_posterior(dim: int, largest: int, informed: bool, moves: str) -> None:
     """Visit frequencies are asymptotically normal around pi with covariance C / n,
 
     C = D Z + Z^T D − D − pi pi^T, D = diag(pi), Z = (I − P + 1 pi^T)^-1 (Kemeny and Snell), which counts the
@@ -122,8 +135,8 @@ def test_visits_match_the_enumerated_posterior(dim, largest, informed, moves):
     n = 20_000
     problem = enumerated(dim, largest, informed=informed, moves=moves)
     rng = np.random.default_rng(7)
-    start = problem.sampler.init(problem.states[-1], problem.log_likelihood)
-    _, trace = problem.sampler.run(rng, start, problem.log_likelihood, n)
+    start = problem.sampler.init(problem.states[-1], problem.target)
+    _, trace = problem.sampler.run(rng, start, problem.target, n)
     pi, P = problem.posterior, problem.transitions
     frequencies = np.bincount([problem.number[sample] for sample in trace.samples], minlength=len(pi)) / n
 
@@ -147,16 +160,18 @@ def test_visits_match_the_enumerated_posterior(dim, largest, informed, moves):
     )
 
 
-def test_relabelling_the_variables_leaves_the_law_of_the_chain():
+def test_relabelling_the_variables_leaves_the_law_of_the_chain() -> None:
     problem = enumerated(4, 3, informed=True, moves="all")
     new = [2, 0, 3, 1]
 
-    def renamed(scopes):
+    def renamed(scopes: ScopeSet) -> ScopeSet:
         return frozenset(tuple(sorted(new[i] for i in scope)) for scope in scopes)
 
     other = Enumerated(4, 3, informed=True)
-    scores = PairScores.from_pairs(4, [[new[i], new[j]] for i, j in problem.pairs], problem.log_weights, epsilon=0.3)
-    other.sampler = GraphSampler(problem.prior, scores=scores)
+    scores = ScopeDistribution.from_pairs(
+        4, [[new[i], new[j]] for i, j in problem.pairs], problem.log_weights, epsilon=0.3
+    )
+    other.sampler = GraphSampler(problem.prior, scope_distribution=scores)
     image = np.array([problem.number[renamed(state)] for state in problem.states])
     other.table[image] = problem.table
     other.posterior[image] = problem.posterior
@@ -164,14 +179,14 @@ def test_relabelling_the_variables_leaves_the_law_of_the_chain():
 
 
 @pytest.mark.parametrize(("dim", "informed"), [(12, False), (300, False), (300, True)])
-def test_without_data_the_chain_reproduces_the_prior(dim, informed):
+def test_without_data_the_chain_reproduces_the_prior(dim: int, informed: bool) -> None:
     """Mean number of interactions within 5 standard errors of the exact one (false alarm below 1e-6)."""
     prior = GraphPrior(dim, expected=3.0)
     pairs = [(i, i + 1) for i in range(dim - 1)]
-    scores = PairScores.from_pairs(dim, pairs, np.linspace(0, 3, dim - 1), epsilon=0.5) if informed else None
-    sampler = GraphSampler(prior, scores=scores)
-    start = sampler.init([], lambda _: 0.0)
-    _, trace = sampler.run(np.random.default_rng(0), start, lambda _: 0.0, 20_000)
+    scores = ScopeDistribution.from_pairs(dim, pairs, np.linspace(0, 3, dim - 1), epsilon=0.5) if informed else None
+    sampler = GraphSampler(prior, scope_distribution=scores)
+    start = sampler.init([], FLAT)
+    _, trace = sampler.run(np.random.default_rng(0), start, FLAT, 20_000)
     for size in (2, 3):
         number = np.array([[sum(len(scope) == size for scope in sample) for sample in trace.samples]], dtype=float)
         odds = math.exp(prior.log_weight(size))
@@ -184,17 +199,19 @@ def test_without_data_the_chain_reproduces_the_prior(dim, informed):
 class Summed:
     """Each scope has its own log likelihood; the payload is their sum, updated by what changed."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.calls = 0
 
-    def log_likelihood(self, current, added, removed):
+    def log_likelihood(
+        self, current: State | None, added: tuple[Scope, ...], removed: tuple[Scope, ...]
+    ) -> tuple[float, int]:
         self.calls += 1
         total = 0 if current is None else current.payload
         total = total + sum(map(sum, added)) - sum(map(sum, removed))
         return total / 8, total
 
 
-def test_the_payload_rides_along_and_a_plain_function_gives_the_same_chain():
+def test_a_target_with_a_payload_gives_the_same_chain_as_a_plain_function() -> None:
     sampler = GraphSampler(GraphPrior(6, max_factor_size=4, expected=4.0))
     target = Summed()
     start = sampler.init([(3, 1), (0, 1, 2)], target)
@@ -203,9 +220,7 @@ def test_the_payload_rides_along_and_a_plain_function_gives_the_same_chain():
     assert end.payload == sum(map(sum, end.interactions))
     assert target.calls == 1 + sum(counts.proposed for counts in trace.moves.values())  # only proposed states
 
-    def plain(interactions):
-        return sum(map(sum, interactions)) / 8
-
+    plain = FunctionTarget(lambda interactions: sum(map(sum, interactions)) / 8)
     same, again = sampler.run(np.random.default_rng(0), sampler.init([(1, 3), (0, 1, 2)], plain), plain, 3000)
     assert again.samples == trace.samples
     assert same.payload is None
@@ -213,17 +228,17 @@ def test_the_payload_rides_along_and_a_plain_function_gives_the_same_chain():
     assert trace.log_posteriors[-1] == end.log_posterior
 
 
-def test_the_way_to_a_state_leaves_no_trace_in_it():
+def test_a_state_does_not_depend_on_the_path_to_it() -> None:
     sampler = GraphSampler(GraphPrior(6, max_factor_size=4, expected=4.0))
     target = Summed()
     end, _ = sampler.run(np.random.default_rng(3), sampler.init([], target), target, 1000)
     fresh = sampler.init(end.interactions, target)
     assert fresh.index.scopes == end.index.scopes
     assert (fresh.log_prior, fresh.log_likelihood, fresh.payload) == (end.log_prior, end.log_likelihood, end.payload)
-    assert graph_of(6, end.interactions).max_factor_size <= 4
+    assert interaction_graph(6, end.interactions).max_factor_size <= 4
 
 
-def test_step_and_run_agree_and_the_counts_add_up():
+def test_step_and_run_agree_and_the_counts_add_up() -> None:
     sampler = GraphSampler(GraphPrior(5, expected=3.0))
     target = Summed()
     state = start = sampler.init([], target)
@@ -240,7 +255,7 @@ def test_step_and_run_agree_and_the_counts_add_up():
     end, trace = sampler.run(np.random.default_rng(5), start, target, 400, thin=3)
     assert end.interactions == state.interactions
     assert trace.samples == tuple(seen[2::3])
-    assert trace.visits.total() == len(trace.samples) == len(trace.log_posteriors) == 133
+    assert len(trace.samples) == len(trace.log_posteriors) == 133
     for move, counts in trace.moves.items():
         own = [info for info in infos if info.move == move]
         assert (counts.proposed, counts.accepted, counts.impossible) == (
@@ -251,19 +266,17 @@ def test_step_and_run_agree_and_the_counts_add_up():
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
-def test_small_problems_run(dim):
+def test_small_problems_run(dim: int) -> None:
     sampler = GraphSampler(GraphPrior(dim, expected=1.0))
-    _, trace = sampler.run(np.random.default_rng(0), sampler.init([], lambda _: 0.0), lambda _: 0.0, 2000)
-    assert len(trace.visits) == {1: 1, 2: 2, 3: 16}[dim]
+    _, trace = sampler.run(np.random.default_rng(0), sampler.init([], FLAT), FLAT, 2000)
+    assert len(set(trace.samples)) == {1: 1, 2: 2, 3: 16}[dim]
     assert dim > 1 or all(counts.proposed == 0 for counts in trace.moves.values())
 
 
-def test_minus_infinity_rejects():
+def test_minus_infinity_rejects() -> None:
     sampler = GraphSampler(GraphPrior(4))
 
-    def no_triples(interactions):
-        return -math.inf if any(len(scope) == 3 for scope in interactions) else 0.0
-
+    no_triples = FunctionTarget(lambda scopes: -math.inf if any(len(scope) == 3 for scope in scopes) else 0.0)
     _, trace = sampler.run(np.random.default_rng(0), sampler.init([], no_triples), no_triples, 1000)
     assert {len(scope) for sample in trace.samples for scope in sample} == {2}
     with pytest.raises(DataError, match="start with a finite"):
@@ -271,16 +284,16 @@ def test_minus_infinity_rejects():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_bad_likelihoods_and_options(bad):
+def test_bad_likelihoods_and_options(bad: float) -> None:
     sampler = GraphSampler(GraphPrior(4))
-    state = sampler.init([], lambda _: 0.0)
+    state = sampler.init([], FLAT)
     rng = np.random.default_rng(0)
     with pytest.raises(DataError, match="finite, or -inf"):
-        sampler.run(rng, state, lambda _: bad, 100)
+        sampler.run(rng, state, FunctionTarget(lambda _: bad), 100)
     with pytest.raises(DataError, match="finite"):
-        sampler.init([], lambda _: bad)
+        sampler.init([], FunctionTarget(lambda _: bad))
     for options in ({"steps": -1}, {"steps": 1.5}, {"steps": 3, "thin": 0}):
-        with pytest.raises(OptionError, match="run needs"):
-            sampler.run(rng, state, lambda _: 0.0, **options)
+        with pytest.raises(OptionError, match="whole number"):
+            sampler.run(rng, state, FLAT, **options)
     with pytest.raises(ScopeError, match="2 to 3"):
-        sampler.init([(0, 1, 2, 3)], lambda _: 0.0)
+        sampler.init([(0, 1, 2, 3)], FLAT)

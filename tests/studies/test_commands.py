@@ -17,9 +17,9 @@ from dechbo.cli import app
 from dechbo.errors import StudyFileError
 from dechbo.execution.outcome import Outcome
 from dechbo.studies import starter, summary
-from dechbo.studies.opened import OpenStudy
 from dechbo.studies.optimize import OptimizeArguments, OptimizeView
 from dechbo.studies.run import StudyRun
+from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 from study_cases import CommandLine, write_study
 
@@ -31,8 +31,8 @@ def dechbo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     return CommandLine(capsys, monkeypatch)
 
 
-def opened(study: Path) -> OpenStudy:
-    return OpenStudy(StudyFile.read(study), create=False)
+def opened(study: Path) -> StudyStore:
+    return StudyStore(StudyFile.read(study), create=False)
 
 
 # ----------------------------------------------------------------------- optimize
@@ -105,7 +105,7 @@ class Beside:
 
     capacity = 1
 
-    def __init__(self, other: OpenStudy) -> None:
+    def __init__(self, other: StudyStore) -> None:
         self._other = other
         self._numbers: list[int] = []
 
@@ -125,7 +125,7 @@ def test_trials_of_others_are_counted_but_not_as_ours(tmp_path: Path, monkeypatc
     file = StudyFile.read(write_study(tmp_path, trials=6))
     page = io.StringIO()
     view = OptimizeView(StudyRun(file), OptimizeArguments(file.path, no_picture=True), Console(file=page, width=120))
-    monkeypatch.setattr(view, "_executor", lambda: Beside(OpenStudy(file)))
+    monkeypatch.setattr(view, "_executor", lambda: Beside(StudyStore(file)))
     assert view.run() == 0
     lines = [line.split() for line in page.getvalue().splitlines() if line.startswith("trial ")]
     assert [(line[1], line[4], line[-3:]) for line in lines[:1]] == [("0", "-2", ["2", "of", "6"])]
@@ -137,7 +137,7 @@ def test_trials_of_others_are_counted_but_not_as_ours(tmp_path: Path, monkeypatc
 def test_the_end_reads_the_trials_as_often_whatever_their_number(tmp_path: Path) -> None:
     file, reads = StudyFile.read(write_study(tmp_path)), [0]
 
-    class Counted(OpenStudy):
+    class Counted(StudyStore):
         @property
         def trials(self) -> list[FrozenTrial]:
             reads[0] += 1
@@ -330,13 +330,14 @@ def test_tell_refuses_what_makes_no_sense(tmp_path: Path, dechbo: CommandLine) -
 
 def test_a_trial_of_a_running_process_is_not_told_by_hand(tmp_path: Path, dechbo: CommandLine) -> None:
     from dechbo.integrations.optuna import OWNER, this_process
+    from dechbo.integrations.optuna.adapter import storage_of, trial_id
 
     study = write_study(tmp_path, None)
     dechbo("ask", study)
     its = opened(study)
-    its.study._storage.set_trial_system_attr(its.trials[0]._trial_id, OWNER, this_process())
+    storage_of(its.study).set_trial_system_attr(trial_id(its.trials[0]), OWNER, this_process())
     assert "is being evaluated by `dechbo optimize`" in dechbo("tell", study, 0, 1).err
-    its.study._storage.set_trial_system_attr(its.trials[0]._trial_id, OWNER, "")  # nobody's any more
+    storage_of(its.study).set_trial_system_attr(trial_id(its.trials[0]), OWNER, "")  # nobody's any more
     assert json.loads(dechbo("trials", study, "--json").out)[0]["state"] == "asked"
     assert dechbo("tell", study, 0, 1).code == 0
 

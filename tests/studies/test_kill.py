@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from dechbo.execution import ProcessExecutor
+from dechbo.integrations.optuna import STALE
 from dechbo.studies import StudyFile, StudyRun
 
 STUDY = """\
@@ -41,12 +42,12 @@ def run(lr, layers, act, drop):
     return {"value": value, "constraints": {"memory": layers - 7}}
 """
 
-# Runs the study and says what happens; can kill itself right before or after its n-th write to the database.
+# Runs the study and prints its events; can kill itself right before or after its n-th write to the database.
 RUN = """\
 import os, signal, sys
 from dechbo.execution import ProcessExecutor
+from dechbo.integrations.optuna.adapter import Database
 from dechbo.studies import StudyFile, StudyRun
-from dechbo.studies.database import Database
 
 left = int(sys.argv[1])
 
@@ -62,7 +63,7 @@ def deadly(method, after):
         return result
     return counted
 
-WRITES = ("set_trial_user_attr", "set_trial_system_attr", "set_trial_state_values", "_create_new_trial")
+WRITES = ("set_trial_user_attr", "set_trial_system_attr", "set_trial_state_values", "_create_new_trial", "fail_stale")
 if left:
     for name in WRITES:
         setattr(Database, name, deadly(getattr(Database, name), after=sys.argv[2] == "after"))
@@ -127,15 +128,15 @@ def killed_at_event(folder: Path, kind: str, count: int, delay: float) -> None:
 
 
 def results(folder: Path) -> list[tuple[dict[str, Any], float | None, dict[str, float]]]:
-    """The evaluations in order: parameters, value and constraints; trials that died are none."""
+    """The evaluations in order: parameters, value and constraints; without stale trials."""
     run = StudyRun(StudyFile.read(folder / "study.yaml"), create=False)
-    kept = [t for t in run.trials if t.state.is_finished() and "dechbo:died" not in t.system_attrs]
-    return [(dict(sorted(t.params.items())), t.value if t.values else None, t.constraints) for t in kept]
+    evaluated = [t for t in run.trials if t.state.is_finished() and STALE not in t.system_attrs]
+    return [(dict(sorted(t.params.items())), t.value if t.values else None, t.constraints) for t in evaluated]
 
 
 def deaths(folder: Path) -> int:
     run = StudyRun(StudyFile.read(folder / "study.yaml"), create=False)
-    return sum("dechbo:died" in trial.system_attrs for trial in run.trials)
+    return sum(STALE in trial.system_attrs for trial in run.trials)
 
 
 def test_a_study_killed_five_times_ends_like_one_never_killed(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_a_study_killed_five_times_ends_like_one_never_killed(tmp_path: Path) ->
     counts = []
     kills: tuple[Callable[[], None], ...] = (
         lambda: killed_at_event(broken, "started", 3, 0.02),  # while evaluating
-        lambda: killed_at_write(broken, 5, "before"),  # it recovers the dead trial with the first four
+        lambda: killed_at_write(broken, 4, "before"),  # the first three retry the stale trial
         lambda: killed_at_write(broken, 8, "after"),  # while telling
         lambda: killed_at_event(broken, "asking", 3, 0.03),  # while asking
         lambda: killed_at_write(broken, 14, "before"),
@@ -157,7 +158,7 @@ def test_a_study_killed_five_times_ends_like_one_never_killed(tmp_path: Path) ->
         kill()
         counts.append(len(results(broken)))
     assert counts == sorted(counts)
-    assert 0 < counts[0] < counts[-1] < 14  # killed in the middle of the work, which went on
+    assert 0 < counts[0] < counts[-1] < 14  # killed in the middle of the work, which continued
     assert deaths(broken) >= 2
     run_to_the_end(broken)
     assert results(broken) == expected
@@ -195,7 +196,7 @@ class Recorded(StudyRun):
         super().__init__(file)
         self.records: list[dict[str, Any]] = []
 
-    def _next(self, *args: Any, **kwargs: Any) -> Any:
+    def _next_trial(self, *args: Any, **kwargs: Any) -> Any:
         before = [
             {
                 "state": trial.state.name,
@@ -205,7 +206,7 @@ class Recorded(StudyRun):
             }
             for trial in self.trials
         ]
-        found = super()._next(*args, **kwargs)
+        found = super()._next_trial(*args, **kwargs)
         assert found is not None
         self.records.append({"before": before, "params": dict(found[0].params)})
         return found

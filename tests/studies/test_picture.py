@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dechbo.execution.outcome import Outcome
-from dechbo.studies.opened import OpenStudy
 from dechbo.studies.picture import study_picture
+from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 
 MIXED = """
@@ -20,10 +20,10 @@ MIXED = """
 """
 
 
-def study(folder: Path, parameters: str, outcomes: list[Outcome], *, more: str = "direction: minimize") -> OpenStudy:
+def study(folder: Path, parameters: str, outcomes: list[Outcome], *, more: str = "direction: minimize") -> StudyStore:
     path = folder / "s.yaml"
     path.write_text(f"name: s\n{more}\nparameters:\n{parameters}", encoding="utf-8")
-    opened = OpenStudy(StudyFile.read(path))
+    opened = StudyStore(StudyFile.read(path))
     rng = np.random.default_rng(0)
     for outcome in outcomes:
         space = opened.file.space

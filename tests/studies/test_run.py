@@ -1,4 +1,4 @@
-"""StudyRun: asks, evaluates, tells; stops, goes on, and refuses a study that was begun otherwise."""
+"""StudyRun and StudyStore: run, stop, continue, retry; refuse a study that was started with other settings."""
 
 from __future__ import annotations
 
@@ -19,11 +19,18 @@ from optuna.trial import FrozenTrial, TrialState
 
 from dechbo.errors import AllEvaluationsFailed, OptionError, ParameterError, StorageError, StudyError
 from dechbo.execution import InlineExecutor, Outcome, ProcessExecutor
-from dechbo.integrations.optuna import DIED, OWNER, this_process
+from dechbo.integrations.optuna import OWNER, STALE, this_process
+from dechbo.integrations.optuna.adapter import (
+    database_of,
+    set_system_attribute,
+    storage_of,
+    study_id,
+    system_attributes,
+    trial_id,
+)
+from dechbo.integrations.optuna.recovery import abandon, recover_silent
 from dechbo.studies import Event, StudyFile, StudyRun
-from dechbo.studies.database import database_of
-from dechbo.studies.identity import settled
-from dechbo.studies.recovery import abandon, recover_all
+from dechbo.studies.settings import check_settings
 
 STUDY = """\
 name: s
@@ -185,10 +192,10 @@ def test_a_run_whose_first_evaluations_all_fail_ends_with_the_reason(tmp_path: P
     ):
         run.run(Inline(lambda _: Outcome.failure("Traceback …\nValueError: no data")))
     assert run.finished == run.failed == 5
-    run.run(Inline(value_of), stop=lambda: run.finished >= 7)  # mended, it goes on
+    run.run(Inline(value_of), stop=lambda: run.finished >= 7)  # repaired, it continues
     assert (run.finished, run.failed) == (7, 5)
     run.run(Inline(lambda _: Outcome.failure("again")), stop=lambda: run.finished >= 13)
-    assert run.failed == 11  # it has worked before: no reason to give up
+    assert run.failed == 11  # other evaluations succeeded before
 
 
 def test_constraints_are_optunas_own(tmp_path: Path) -> None:
@@ -258,7 +265,7 @@ def test_known_factors_are_used(tmp_path: Path) -> None:
     assert sum(len(scope) == 2 for scope in graph.scopes) == 1
 
 
-# ------------------------------------------------------- an exception, the dead
+# ------------------------------------------------------- exceptions, stale trials
 
 
 def test_what_runs_when_an_exception_ends_a_run_is_tried_again(tmp_path: Path) -> None:
@@ -276,7 +283,7 @@ def test_what_runs_when_an_exception_ends_a_run_is_tried_again(tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         run.run(Inline(interrupted))
     assert [trial.state.name for trial in run.trials[3:]] == ["FAIL", "WAITING"]
-    assert run.finished == 3  # what died is no evaluation
+    assert run.finished == 3  # a stale trial is not an evaluation
     again = StudyRun(file)
     again.run(Inline(value_of))
     assert again.finished == 6
@@ -286,8 +293,8 @@ def test_what_runs_when_an_exception_ends_a_run_is_tried_again(tmp_path: Path) -
 
 
 def owned(run: StudyRun, owner: str) -> FrozenTrial:
-    """A trial that somebody else has begun."""
-    return run._create({"x": 0.5, "n": 3, "c": "a"}, TrialState.RUNNING, {OWNER: owner})
+    """A running trial of another process."""
+    return run._create_trial({"x": 0.5, "n": 3, "c": "a"}, TrialState.RUNNING, {OWNER: owner})
 
 
 def dead_process() -> str:
@@ -302,19 +309,19 @@ def test_trials_of_dead_processes_are_tried_again_and_those_of_living_ones_are_n
     run.run(Inline(value_of), on_event=events.append, stop=lambda: run.finished >= 5)
     assert [event.number for event in events if event.kind == "recovered"] == [dead.number]
     states = {trial.number: trial for trial in run.trials}
-    assert DIED in states[dead.number].system_attrs
+    assert STALE in states[dead.number].system_attrs
     assert states[alive.number].state == TrialState.RUNNING
-    assert run.finished == 5  # the sixth is the one that somebody else runs
+    assert run.finished == 5  # another process runs the sixth
 
 
 def test_a_trial_without_a_heartbeat_for_too_long_is_tried_again(tmp_path: Path) -> None:
-    """Its owner is on another machine, of which nothing is known but its silence."""
+    """Its owner is on another machine, so only the heartbeat can tell."""
     file = study_file(tmp_path)
     run = StudyRun(file, interval=1, grace=1)
     trial = owned(run, '{"host": "elsewhere", "pid": 1}')
-    run.run(Inline(value_of))  # waits for the sixth, which the other has, until it is silent for too long
+    run.run(Inline(value_of))  # waits for the sixth until its heartbeat is too old
     assert run.finished == 6
-    assert DIED in run.trials[trial.number].system_attrs
+    assert STALE in run.trials[trial.number].system_attrs
     retried = [other for other in run.trials if other.system_attrs.get("failed_trial") == trial.number]
     assert [other.params for other in retried] == [trial.params]
     assert retried[0].state == TrialState.COMPLETE
@@ -327,7 +334,7 @@ def test_long_evaluations_stay_alive(tmp_path: Path) -> None:
     def slow(params: dict[str, Any]) -> Outcome:
         time.sleep(2.5)
         other = StudyRun(file, interval=1, grace=1)
-        seen.append(other.study._storage._get_stale_trial_ids(other.study._study_id))  # type: ignore[attr-defined]
+        seen.append(database_of(other.study).silent_trial_ids(study_id(other.study)))
         return value_of(params)
 
     run = StudyRun(file, trials=1, interval=1, grace=1)
@@ -337,17 +344,15 @@ def test_long_evaluations_stay_alive(tmp_path: Path) -> None:
 
 
 def test_an_outcome_that_comes_too_late_is_dropped(tmp_path: Path) -> None:
-    """Another process took ours for dead, and has queued its trial again."""
+    """Another process has taken the trial for stale and queued it again."""
     run = StudyRun(study_file(tmp_path), trials=2)
     taken: list[int] = []
 
     def late(params: dict[str, Any]) -> Outcome:
         if not taken:
-            from dechbo.studies.recovery import abandon
-
             trial = run.trials[-1]
             taken.append(trial.number)
-            assert abandon(run.study, trial._trial_id)
+            assert abandon(run.study, trial_id(trial))
         return value_of(params)
 
     events: list[Event] = []
@@ -382,7 +387,7 @@ def test_an_enqueued_trial_whose_process_died_while_it_was_filled_in(tmp_path: P
     run = StudyRun(study_file(tmp_path))
     run.study.enqueue_trial({"n": 7})
     waiting = run.trials[0]
-    run.study._storage.set_trial_param(waiting._trial_id, "x", 0.25, run._distributions["x"])
+    storage_of(run.study).set_trial_param(trial_id(waiting), "x", 0.25, run._distributions["x"])
     run.run(Inline(value_of), stop=lambda: run.finished >= 1)
     assert (run.trials[0].params["n"], run.trials[0].params["x"]) == (7, 0.25)
     assert run.trials[0].state == TrialState.COMPLETE
@@ -391,38 +396,38 @@ def test_an_enqueued_trial_whose_process_died_while_it_was_filled_in(tmp_path: P
 def test_a_waiting_trial_whose_process_died_while_it_took_it(tmp_path: Path) -> None:
     run = StudyRun(study_file(tmp_path))
     run.study.enqueue_trial({"n": 7})
-    run.study._storage.set_trial_system_attr(run.trials[0]._trial_id, OWNER, dead_process())
+    storage_of(run.study).set_trial_system_attr(trial_id(run.trials[0]), OWNER, dead_process())
     asked = run.ask()
     assert (asked.number, asked.params["n"]) == (0, 7)
     run.run(Inline(value_of))
-    assert run.trials[0].state == TrialState.RUNNING  # by hand: neither dead nor in the way
+    assert run.trials[0].state == TrialState.RUNNING  # asked for by hand: neither stale nor counted
     assert run.finished == 6
 
 
 def test_a_trial_taken_over_by_hand_never_goes_silent(tmp_path: Path) -> None:
     run = StudyRun(study_file(tmp_path))
     run.study.enqueue_trial({"n": 7})
-    waiting = run.trials[0]._trial_id
-    run.study._storage.set_trial_system_attr(waiting, OWNER, '{"host": "elsewhere", "pid": 1}')  # it died right here
+    waiting = trial_id(run.trials[0])
+    storage_of(run.study).set_trial_system_attr(waiting, OWNER, '{"host": "elsewhere", "pid": 1}')  # it died right here
     database_of(run.study).record_heartbeat(waiting)
     with database_of(run.study).engine.begin() as connection:
         connection.execute(sqlalchemy.text("UPDATE trial_heartbeats SET heartbeat = '2020-01-01 00:00:00'"))
     asked = run.ask()
     assert OWNER not in asked.system_attrs
-    assert recover_all(run.study) == []
+    assert recover_silent(run.study) == []
     run.tell(asked.number, Outcome(1.0))
     assert run.finished == 1
 
 
 def test_a_failure_that_comes_before_a_trial_is_given_up_counts(tmp_path: Path) -> None:
-    """It is written between the looks and the writes of another process that takes it for dead."""
+    """It is written while another process is about to fail the trial as stale."""
     run = StudyRun(study_file(tmp_path))
     trial = owned(run, '{"host": "elsewhere", "pid": 1}')
     other = StudyRun(run.file)
-    assert run._tell(trial._trial_id, Outcome.failure("broke"))
-    assert not abandon(other.study, trial._trial_id)
+    assert run._write_outcome(trial_id(trial), Outcome.failure("broke"))
+    assert not abandon(other.study, trial_id(trial))
     assert (run.finished, run.failed, len(run.trials)) == (1, 1, 1)
-    assert DIED not in run.trials[0].system_attrs
+    assert STALE not in run.trials[0].system_attrs
     second = owned(run, '{"host": "elsewhere", "pid": 1}')
     writes: list[str] = []
     engine = database_of(other.study).engine
@@ -431,10 +436,10 @@ def test_a_failure_that_comes_before_a_trial_is_given_up_counts(tmp_path: Path) 
         writes.append("commit")
 
     sqlalchemy.event.listen(engine, "commit", counted)
-    assert database_of(other.study).give_up(second._trial_id)
-    assert writes == ["commit"]  # died and failed at once
-    assert not run._tell(second._trial_id, Outcome.failure("too late"))
-    assert DIED in run.trials[1].system_attrs
+    assert database_of(other.study).fail_stale(trial_id(second))
+    assert writes == ["commit"]  # stale and failed in one transaction
+    assert not run._write_outcome(trial_id(second), Outcome.failure("too late"))
+    assert STALE in run.trials[1].system_attrs
 
 
 def test_enqueued_parameters_that_break_a_known_constraint_are_impossible(tmp_path: Path) -> None:
@@ -469,12 +474,12 @@ def test_ask_and_tell_by_hand(tmp_path: Path) -> None:
     assert second.params["n"] == 4
     assert list(second.params) == ["x", "n", "c"]
     run = StudyRun(file)
-    assert [trial.state for trial in run.trials] == [TrialState.RUNNING] * 2  # nobody took them for dead
+    assert [trial.state for trial in run.trials] == [TrialState.RUNNING] * 2  # nobody took them for stale
     run.tell(first.number, Outcome(1.5, {"size": -1.0}))
     run.tell(second.number, Outcome.failure("broke"))
     assert (run.finished, run.failed) == (2, 1)
     assert run.trials[0].constraints == {"size": -1.0}
-    with pytest.raises(StudyError, match="trial 0 is not under way, but complete"):
+    with pytest.raises(StudyError, match="trial 0 is not running, but complete"):
         run.tell(0, Outcome(1.0))
     with pytest.raises(StudyError, match="has no trial 17"):
         run.tell(17, Outcome(1.0))
@@ -508,7 +513,7 @@ def test_old_results_teach_and_do_not_count(tmp_path: Path) -> None:
     assert len(run.optimizer().evaluations) == 10
 
 
-# ------------------------------------------------------- a study begun otherwise
+# ------------------------------------------------------- other settings
 
 
 @pytest.mark.parametrize(
@@ -525,17 +530,17 @@ def test_old_results_teach_and_do_not_count(tmp_path: Path) -> None:
 )
 def test_a_changed_file_is_refused_with_the_difference(tmp_path: Path, old: str, new: str, message: str) -> None:
     study = optuna.create_study()
-    assert settled(study, study_file(tmp_path), None, "here") == 0
+    assert check_settings(study, study_file(tmp_path), None, "here") == 0
     changed = study_file(tmp_path, STUDY.replace(old, new))
     with pytest.raises(StudyError, match=message) as caught:
-        settled(study, changed, None, "here")
-    assert "in here was begun with other settings" in str(caught.value)
+        check_settings(study, changed, None, "here")
+    assert "in here was started with other settings" in str(caught.value)
     assert "another name or in another storage" in str(caught.value)
 
 
 def test_a_changed_file_is_refused_when_it_is_opened(tmp_path: Path) -> None:
     StudyRun(study_file(tmp_path)).ask()
-    with pytest.raises(StudyError, match=f"{tmp_path}/s.db was begun with other settings: parameter 'n' was"):
+    with pytest.raises(StudyError, match=f"{tmp_path}/s.db was started with other settings: parameter 'n' was"):
         StudyRun(study_file(tmp_path, STUDY.replace("high: 9", "high: 8")))
 
 
@@ -559,7 +564,7 @@ def test_a_study_without_a_result_takes_new_settings(tmp_path: Path, old: str, n
     first.study.enqueue_trial({"n": 7})
     first.study.enqueue_trial({"c": "b"})
     states = [trial.state for trial in first.trials]
-    assert states == [TrialState.FAIL, *[TrialState.WAITING] * 3]  # died, to be tried again, and two enqueued
+    assert states == [TrialState.FAIL, *[TrialState.WAITING] * 3]  # stale, its retry, and two enqueued
     file = study_file(tmp_path, STUDY.replace(old, new))
     run = StudyRun(file)
     fits = [{"n": 7}, {"c": "b"}] if "d]" not in new else [{"n": 7}]
@@ -567,7 +572,7 @@ def test_a_study_without_a_result_takes_new_settings(tmp_path: Path, old: str, n
     run.run(Inline(lambda params: value_of({**params, "x": 0.0})))
     assert run.finished == len(run.trials) == 6
     assert run.study.direction.name.lower() == file.direction
-    with pytest.raises(StudyError, match="was begun with other settings"):
+    with pytest.raises(StudyError, match="was started with other settings"):
         StudyRun(study_file(tmp_path))
 
 
@@ -576,16 +581,16 @@ def test_a_changed_objective_is_told_and_not_refused(tmp_path: Path) -> None:
         return StudyRun(study_file(tmp_path, f"{STUDY}objective: {{{objective}}}\n"), **options)
 
     assert opened('python: "a:f"').objective_changed is None
-    run = opened('python: "b:f"')  # nothing was evaluated by the other
+    run = opened('python: "b:f"')  # the other has no evaluations
     assert run.objective_changed is None
     run.add({"x": 1, "n": 2, "c": "a"}, Outcome(1.0))
     assert opened('python: "b:f"').objective_changed is None
     for options in ({}, {"readonly": True}):
         told = opened("command: \"run 'it now' {params}\"", **options).objective_changed
         assert told is not None
-        assert told.startswith("the study was begun with another objective: 'b:f', now ")
+        assert told.startswith("the study was started with another objective: 'b:f', now ")
         assert "'it now'" in told
-        assert "its results count; take a new name" in told
+        assert "Its results still count; use a new name" in told
     assert StudyRun(study_file(tmp_path)).objective_changed is None
 
 
@@ -613,7 +618,7 @@ def test_many_parameters_are_kept_whole(tmp_path: Path) -> None:
     text = f"name: s\nparameters:\n{many}"
     run = StudyRun(study_file(tmp_path, text))
     run.add({f"p{i} é": 0.5 for i in range(150)}, Outcome(1.0))
-    parts = run.study._storage.get_study_system_attrs(run.study._study_id)
+    parts = system_attributes(run.study)
     assert all(len(str(part)) <= 2000 for part in parts.values())
     with pytest.raises(StudyError, match="parameter 'p149 é' was"):
         StudyRun(study_file(tmp_path, text.replace("high: 150}", "high: 151}")))
@@ -629,6 +634,16 @@ def test_a_study_that_optuna_began_is_taken_over(tmp_path: Path) -> None:
     theirs.engine.dispose()
     run = StudyRun(study_file(tmp_path, STUDY + "direction: maximize\n"))
     assert run.study.study_name == "s"
+
+
+@pytest.mark.parametrize("options", [{}, {"create": False}, {"readonly": True}])
+def test_a_study_of_an_older_version_is_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    file = study_file(tmp_path)
+    optuna_storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/s.db")
+    set_system_attribute(optuna.create_study(storage=optuna_storage, study_name="s"), "dechbo:study", 1)
+    optuna_storage.engine.dispose()
+    with pytest.raises(StorageError, match=r"study 's' was written by dechbo before 0\.2.*`dechbo import`"):
+        StudyRun(file, **options)
 
 
 def test_opening_without_creating(tmp_path: Path) -> None:
@@ -673,7 +688,7 @@ def test_looking_at_a_study_on_a_read_only_file_system(tmp_path: Path) -> None:
     del run
     gc.collect()
     assert not (tmp_path / "s.db-wal").exists()  # all is in the one file
-    (tmp_path / "s.db-shm").symlink_to("nowhere")  # SQLite follows no link: it cannot make its file
+    (tmp_path / "s.db-shm").symlink_to("nowhere")  # SQLite does not follow links, so it cannot create its file
     assert len(StudyRun(file, readonly=True).trials) == 1
 
 
@@ -692,7 +707,7 @@ def test_a_study_that_is_there_is_opened_while_another_holds_the_lock(tmp_path: 
     file = study_file(tmp_path)
     run = StudyRun(file)
     number = run.ask().number
-    with run._alone():
+    with run._lock():
         StudyRun(file, create=False).tell(number, Outcome(1.0))
     assert run.finished == 1
 
@@ -708,7 +723,7 @@ def test_another_storage_is_taken_from_the_current_folder(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("options", [{"trials": 0}, {"trials": 1.5}, {"seed": -1}, {"seed": True}])
 def test_options_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="is a whole number at least"):
+    with pytest.raises(OptionError, match="must be an integer of at least"):
         StudyRun(study_file(tmp_path), **options)
 
 

@@ -10,7 +10,7 @@ import pytest
 from dechbo.errors import StudyFileError
 from dechbo.space import Categorical, Float, Int
 from dechbo.studies import CommandObjective, PythonObjective, StudyFile
-from dechbo.studies.storage import checked
+from dechbo.studies.storage import checked_url
 
 ISSUE = """\
 name: my-study
@@ -59,7 +59,7 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
 
 def test_a_name_with_special_characters(tmp_path: Path) -> None:
     file = read(tmp_path, SMALL.replace("name: s", "name: 100% {mine}? é"))
-    assert checked(file.storage).database == f"{tmp_path}/100% {{mine}}? é.db"
+    assert checked_url(file.storage).database == f"{tmp_path}/100% {{mine}}? é.db"
 
 
 def test_a_command_with_limits_and_options(tmp_path: Path) -> None:

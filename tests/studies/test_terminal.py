@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dechbo.studies.opened import OpenStudy
+from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 from study_cases import write_study
 
@@ -101,8 +101,8 @@ def study_in(folder: Path, function: str, trials: int) -> Path:
     return path
 
 
-def opened(path: Path) -> OpenStudy:
-    return OpenStudy(StudyFile.read(path), create=False)
+def opened(path: Path) -> StudyStore:
+    return StudyStore(StudyFile.read(path), create=False)
 
 
 def states(path: Path) -> list[str]:

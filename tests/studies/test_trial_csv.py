@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial
 
 from dechbo.errors import DataError
 from dechbo.space import Categorical, Float, Int, Space
-from dechbo.studies.opened import OpenStudy
+from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 from dechbo.studies.trial_csv import read_results, to_csv
 from dechbo.studies.trial_table import TrialRow
@@ -32,7 +32,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def trials_of(study: Path) -> list[FrozenTrial]:
-    return OpenStudy(StudyFile.read(study), create=False).trials
+    return StudyStore(StudyFile.read(study), create=False).trials
 
 
 # ------------------------------------------------------------------------- export
@@ -248,7 +248,7 @@ def test_a_repeated_row_is_data_if_its_number_says_so(tmp_path: Path, dechbo: Co
 def test_a_trial_that_failed_before_it_had_parameters_is_passed_over(tmp_path: Path, dechbo: CommandLine) -> None:
     study = write_study(tmp_path, trials=1)
     assert dechbo("ask", study).code == 0
-    OpenStudy(StudyFile.read(study)).study.enqueue_trial({"lr": 7.0, "layers": 2, "act": "relu"})
+    StudyStore(StudyFile.read(study)).study.enqueue_trial({"lr": 7.0, "layers": 2, "act": "relu"})
     assert dechbo("optimize", study, "--no-picture", "--keep-going").code == 1
     assert dechbo("export", study, "--csv", tmp_path / "all.csv").code == 0
     done = dechbo("import", study, tmp_path / "all.csv")

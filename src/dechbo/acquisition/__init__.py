@@ -1,21 +1,21 @@
-"""The upper-confidence acquisition phi = sum_I mu_I + sqrt(beta) sigma_I: its beta, its tables, its gradient."""
+"""The acquisition phi = sum_I mu_I + sqrt(beta) sigma_I: beta schedules, factor tables, gradients; joint bounds."""
 
-from dechbo.acquisition.average import AverageAcquisition, average_tables, bound_tables
+from dechbo.acquisition.additive import AdditiveUCB
 from dechbo.acquisition.beta import Beta, BetaContext, beta_schedule
 from dechbo.acquisition.cache import TableCache
-from dechbo.acquisition.continuous import Acquisition
+from dechbo.acquisition.ensemble import EnsembleUCB, acquisition_tables, ensemble_tables
 from dechbo.acquisition.grid import ucb_tables
-from dechbo.acquisition.joint import JointAcquisition
+from dechbo.acquisition.joint import JointConfidenceBound
 
 __all__ = [
-    "Acquisition",
-    "AverageAcquisition",
+    "AdditiveUCB",
     "Beta",
     "BetaContext",
-    "JointAcquisition",
+    "EnsembleUCB",
+    "JointConfidenceBound",
     "TableCache",
-    "average_tables",
+    "acquisition_tables",
     "beta_schedule",
-    "bound_tables",
+    "ensemble_tables",
     "ucb_tables",
 ]

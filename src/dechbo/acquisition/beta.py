@@ -1,19 +1,19 @@
-"""Schedules for beta_t, the weight of uncertainty: phi_I = mu_I + sqrt(beta_t) sigma_I.
+"""Schedules for beta_t, the weight of exploration: phi_I = mu_I + sqrt(beta_t) sigma_I.
 
 Notation: t counts evaluations from 1, and beta_{t+1} goes with the posterior after t observations;
-pi_t = pi^2 t^2 / 6; delta the probability that the guarantee may fail; |U| factors; D^I the candidates of a scope.
+pi_t = pi^2 t^2 / 6; delta is the probability that the guarantee fails; |U| factors; D^I the candidates of a scope.
 
 =================  ==============================================================================================
 ``theory``         finite: 2 log(|D| |U| pi_t / delta)                                               (Theorem 1)
                    continuous: 2 log(4 |U| pi_t / delta) + 2 d log(r d b t^2 sqrt(log(4 |U| a / delta)))
                    (Theorem 3, with the beta of the last lemma of Appendix E; r = 1 in the unit cube)
-``theory-factor``  2 log(pi_t sum_I |D^I| / delta): the union bound over what the factors really see, far smaller;
-                   on continuous spaces 4 pi_t in place of pi_t, and |D^I| on the grid that Theorem 3 builds
-``practical``      0.2 m log(2 t), m the largest factor size, but at most 3: no guarantee, good results (after
-                   Kandasamy et al. 2015; with m = d a factor over all variables would only ever explore)
+``theory-factor``  2 log(pi_t sum_I |D^I| / delta): a union bound over the candidates of each factor, far smaller;
+                   on continuous spaces 4 pi_t in place of pi_t, and |D^I| on the grid of Theorem 3
+``practical``      0.2 min(m, 3) log(2 t), m the largest factor size: no guarantee, good results (after
+                   Kandasamy et al. 2015; with m = d, a factor over all variables would only explore)
 =================  ==============================================================================================
 
-In a mixed space the discrete variables count with their own values. |D| itself overflows, so logarithms are summed.
+In a mixed space, discrete variables count with their own values. |D| overflows, so logarithms are summed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from dechbo.graph import FactorGraph
 Array = NDArray[np.float64]
 Beta = str | float | Callable[[int], float]
 
-GUARANTEED = ("theory", "theory-factor")  # the regret bound speaks of the acquisition's maximiser and of no other point
-MOST_PRACTICAL = 3
-SCHEDULES = (*GUARANTEED, "practical")
+THEORY_SCHEDULES = ("theory", "theory-factor")  # with a regret guarantee, for the maximiser of the acquisition only
+MAX_PRACTICAL_SIZE = 3  # factor size above which ``practical`` no longer grows
+BETA_SCHEDULES = (*THEORY_SCHEDULES, "practical")
 
 
 @dataclass(frozen=True, eq=False)
 class BetaContext:
-    """What the theory's schedules know of the problem."""
+    """What a schedule knows about the problem."""
 
     graph: FactorGraph
     log_cardinalities: Array  # (d,) log of the number of values, inf for continuous variables
@@ -54,15 +54,15 @@ class BetaContext:
 
 
 def beta_schedule(beta: Beta) -> Callable[[int, BetaContext], float]:
-    """The schedule that a name, a number or a callable of t stands for."""
+    """The schedule for a name, a constant or a callable of t."""
     if isinstance(beta, str):
-        if beta not in SCHEDULES:
-            raise OptionError(f"beta is one of {', '.join(SCHEDULES)}, a number or a callable of t, got {beta!r}")
+        if beta not in BETA_SCHEDULES:
+            raise OptionError(f"beta is one of {', '.join(BETA_SCHEDULES)}, a number or a callable of t, got {beta!r}")
         return {"theory": theory, "theory-factor": theory_factor, "practical": practical}[beta]
-    return partial(_own, beta) if callable(beta) else partial(_constant, _checked(beta))
+    return partial(_from_callable, beta) if callable(beta) else partial(_constant, _checked(beta))
 
 
-def _own(beta: Callable[[int], float], t: int, _: BetaContext) -> float:
+def _from_callable(beta: Callable[[int], float], t: int, _: BetaContext) -> float:
     return _checked(beta(t))
 
 
@@ -80,7 +80,7 @@ def theory(t: int, context: BetaContext) -> float:
 
 
 def theory_factor(t: int, context: BetaContext) -> float:
-    """The union bound over the candidates of each factor: sum_I |D^I| in place of |D| |U|."""
+    """Union bound over the candidates of each factor: sum_I |D^I| instead of |D| |U|."""
     graph = context.graph
     logs = context.log_cardinalities if context.is_finite else log_grid(t, context)
     cells = float(logsumexp(np.add.reduceat(logs[graph.members], graph.starts[:-1])))
@@ -90,7 +90,7 @@ def theory_factor(t: int, context: BetaContext) -> float:
 
 def practical(t: int, context: BetaContext) -> float:
     """0.2 min(m, 3) log(2 t)."""
-    return 0.2 * min(context.graph.max_factor_size, MOST_PRACTICAL) * float(np.log(2 * t))
+    return 0.2 * min(context.graph.max_factor_size, MAX_PRACTICAL_SIZE) * float(np.log(2 * t))
 
 
 def log_grid(t: int, context: BetaContext) -> Array:

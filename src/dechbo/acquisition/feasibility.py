@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from dechbo.acquisition.joint import JointAcquisition
+from dechbo.acquisition.joint import JointConfidenceBound
 from dechbo.data.observations import Observations
 from dechbo.gp import Surrogate
-from dechbo.gp.ensemble import Posterior, members_of
+from dechbo.gp.ensemble import Posterior, weighted_members
 from dechbo.models.model import Model
 
 Array = NDArray[np.float64]
@@ -49,7 +49,7 @@ class LearnedConstraint:
 class ConstraintMargin:
     """How far a confidence bound of g lies above its threshold, with its gradient."""
 
-    bound: JointAcquisition
+    bound: JointConfidenceBound
     threshold: float
 
     def values(self, points: Array) -> Array:
@@ -97,9 +97,9 @@ def _moments(posterior: Posterior, point: Array) -> tuple[float, Array, float, A
     """mu and sigma at one point, each with its gradient; sigma^2 = sum_k w_k (sigma_k^2 + mu_k^2) - mu^2."""
     mean, square = 0.0, 0.0
     change, square_change = np.zeros(len(point)), np.zeros(len(point))
-    for weight, member in members_of(posterior):
-        mu, mu_change = JointAcquisition(member, 0.0).value_and_gradient(point)
-        upper, upper_change = JointAcquisition(member, 1.0).value_and_gradient(point)
+    for weight, member in weighted_members(posterior):
+        mu, mu_change = JointConfidenceBound(member, 0.0).value_and_gradient(point)
+        upper, upper_change = JointConfidenceBound(member, 1.0).value_and_gradient(point)
         sigma, sigma_change = upper - mu, upper_change - mu_change
         mean, change = mean + weight * mu, change + weight * mu_change
         square += weight * (sigma**2 + mu**2)

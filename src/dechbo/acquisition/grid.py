@@ -25,8 +25,8 @@ def ucb_tables(
 ) -> FactorTables:
     """The tables of all factors on the grid of ``candidates`` (one array of coordinates per variable).
 
-    With a ``cache``, solves that an earlier call made for the same model and candidates are extended by the rows of
-    new observations in place of being made again.
+    With a ``cache``, the solves of an earlier call for the same model and candidates are extended by the rows of new
+    observations instead of being recomputed.
     """
     gp, graph = posterior.gp, posterior.gp.graph
     sizes = np.array([len(values) for values in candidates], dtype=np.int64)

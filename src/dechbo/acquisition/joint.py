@@ -1,7 +1,7 @@
 """The joint confidence bound mu(x) ± sqrt(beta) sigma(x) of f = sum_I f_I.
 
-It does not split over the factors, but it knows what is known: sum_I sigma_I stays large at observed points, where
-sigma vanishes.
+Unlike the sum of the factors' bounds it does not split over factors, but it is tight at observed points, where sigma
+vanishes and sum_I sigma_I stays large.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from dechbo.acquisition.solves import other_products
+from dechbo.acquisition.solves import leave_one_out_products
 from dechbo.gp import AdditivePosterior
-from dechbo.gp.ensemble import Posterior, members_of
+from dechbo.gp.ensemble import Posterior, weighted_members
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class JointAcquisition:
-    """mu + sqrt(beta) sigma of the whole function, averaged over the members of an ensemble, with its gradient."""
+class JointConfidenceBound:
+    """mu + sqrt(beta) sigma of the whole function, averaged over the members of an ensemble."""
 
     posterior: Posterior
     beta: float
-    lower: bool = False  # the lower bound mu - sqrt(beta) sigma in its place
+    lower: bool = False  # the lower bound mu - sqrt(beta) sigma instead
 
     @property
     def _root(self) -> float:
         return float(-np.sqrt(self.beta) if self.lower else np.sqrt(self.beta))
 
     def values(self, points: Array) -> Array:
-        """At ``points`` (n, d)."""
+        """The bound at ``points`` (n, d)."""
         total = np.zeros(len(points))
-        for weight, member in members_of(self.posterior):
+        for weight, member in weighted_members(self.posterior):
             mean, deviation = member.joint(points)
             total += weight * (mean + self._root * deviation)
         return total
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """At one point; the gradient is 0 for categories."""
-        parts = [(weight, *self._member(member, point)) for weight, member in members_of(self.posterior)]
+        """The bound at one point and its gradient, which is 0 for categorical variables."""
+        parts = [(weight, *self._member(member, point)) for weight, member in weighted_members(self.posterior)]
         return float(sum(w * value for w, value, _ in parts)), np.sum([w * slope for w, _, slope in parts], axis=0)
 
     def _member(self, posterior: AdditivePosterior, point: Array) -> tuple[float, Array]:
@@ -53,7 +53,7 @@ class JointAcquisition:
         for factors, scopes in gp.graph.by_size:
             variances = gp.hyperparameters.variances[factors]
             if scopes.shape[1] > 3:
-                rest, own = other_products(values[scopes]), other_products(diagonal[scopes])
+                rest, own = leave_one_out_products(values[scopes]), leave_one_out_products(diagonal[scopes])
                 change = variances[:, None, None] * slopes[scopes] * rest
                 np.add.at(changes, scopes.ravel(), change.reshape(-1, slopes.shape[1]))
                 np.add.at(prior_changes, scopes.ravel(), (variances[:, None] * diagonal_slopes[scopes] * own).ravel())
@@ -66,7 +66,7 @@ class JointAcquisition:
                     change, prior = change * values[other], prior * diagonal[other]
                 np.add.at(changes, here, change)
                 np.add.at(prior_changes, here, prior)
-        k = rows.sum(axis=0) + gp.constant
+        k = rows.sum(axis=0) + gp.constant_variance
         V = solve_triangular(posterior.L, k, lower=True, check_finite=False)
         deviation = float(np.sqrt(max(gp.joint_prior_variances(point[None])[0] - V @ V, 0.0)))
         gradient = changes @ posterior.alpha

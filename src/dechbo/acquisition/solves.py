@@ -1,4 +1,4 @@
-"""Covariances and triangular solves of all cells of a factor: V_I = L^-1 k_I."""
+"""Covariances and solves at the cells of a factor: V_I = L^-1 k_I. Tested by tests/acquisition/test_grid.py."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dechbo.gp import AdditiveGP, AdditivePosterior
 
 Array = NDArray[np.float64]
 
-PART = 2**22  # numbers solved for at once: 32 MiB
+MAX_CHUNK = 2**22  # numbers in one solve: 32 MiB
 
 
 def candidate_rows(posterior: AdditivePosterior, candidates: Sequence[Array], first: int = 0) -> list[Array]:
     """k_i(X_pi, h) for every variable i, observation p from ``first`` on, and candidate h: (n, g_i) each."""
-    between = posterior.gp.correlation.between
-    return [between(i, posterior.X[first:, i], values) for i, values in enumerate(candidates)]
+    matrix = posterior.gp.correlation.matrix
+    return [matrix(i, posterior.X[first:, i], values) for i, values in enumerate(candidates)]
 
 
 def factor_priors(gp: AdditiveGP, diagonals: Sequence[Array], k: int) -> Array:
@@ -49,12 +49,12 @@ def _product(rows: Sequence[Array], variance: float) -> Array:
 def factor_solves(posterior: AdditivePosterior, rows: Sequence[Array], k: int, L: Array) -> Iterator[Array]:
     """V_I = L^-1 k_I at the cells of factor k, (n, cells) part by part in the order of its table.
 
-    V^T L^T = k^T is solved in place. A part holds the cells of the last axes, as many as fit in ``PART`` numbers.
+    V^T L^T = k^T is solved in place. A part covers as many of the last axes as fit in ``MAX_CHUNK`` numbers.
     """
     scope = posterior.gp.graph.scopes[k]
     split = len(scope) - 1
     size = len(L) * rows[scope[split]].shape[1]
-    while split > 0 and size * rows[scope[split - 1]].shape[1] <= PART:
+    while split > 0 and size * rows[scope[split - 1]].shape[1] <= MAX_CHUNK:
         split -= 1
         size *= rows[scope[split]].shape[1]
     tail = _product([rows[i] for i in scope[split:]], posterior.gp.hyperparameters.variances[k])
@@ -76,8 +76,8 @@ def _outer_rows(a: Array, b: Array, out: Array) -> None:
                 out[p, start + j] = left * b[p, j]
 
 
-def other_products(values: Array) -> Array:
-    """prod_{j != i} of ``values`` along axis 1, for every i: the product before it times the one after it."""
+def leave_one_out_products(values: Array) -> Array:
+    """prod_{j != i} of ``values`` along axis 1, for every i."""
     before, after = np.ones_like(values), np.ones_like(values)
     np.cumprod(values[:, :-1], axis=1, out=before[:, 1:])
     after[:, :-1] = np.cumprod(values[:, :0:-1], axis=1)[:, ::-1]

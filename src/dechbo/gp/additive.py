@@ -2,6 +2,8 @@
 
 Notation: K = sum_I K_I, the Gram matrix; L L^T = K + noise; alpha = (K + noise)^-1 y; z = L^T alpha;
 k_I(x) = (cov(f_I(x), f(x_p)))_p. Equation (1):  mu_I = k_I^T alpha,  sigma_I^2 = s_I - |L^-1 k_I|^2.
+
+Tested by tests/gp/test_posterior.py and tests/gp/test_evidence.py.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from dechbo.graph import FactorGraph
 
 Array = NDArray[np.float64]
 
-CONSTANT = 1.0  # the prior variance of the constant beside centred factors, for standardised values
-MANY, PIECE = 16, 2**22  # joint predictions: from so many points on variable by variable, so many numbers at once
+CONSTANT_VARIANCE = 1.0  # prior variance of the constant that goes with centred factors, for standardised values
+MIN_BATCH = 16  # points from which joint predictions are computed variable by variable
+MAX_CHUNK = 2**22  # numbers in memory at once
 _JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Hyperparameters:
     """One lengthscale per variable (shared by all factors that see it), one variance per factor, the noise variance."""
 
@@ -37,31 +40,30 @@ class Hyperparameters:
     variances: Array
     noise: float
 
-    def __post_init__(self) -> None:
-        lengthscales = np.array(self.lengthscales, dtype=np.float64)
-        variances = np.array(self.variances, dtype=np.float64)
-        if lengthscales.ndim != 1 or variances.ndim != 1:
+    def __init__(self, lengthscales: ArrayLike, variances: ArrayLike, noise: float) -> None:
+        lengths, factors = np.array(lengthscales, dtype=np.float64), np.array(variances, dtype=np.float64)
+        if lengths.ndim != 1 or factors.ndim != 1:
             raise DataError(
                 f"expected one lengthscale per variable and one variance per factor, "
-                f"got shapes {lengthscales.shape} and {variances.shape}"
+                f"got shapes {lengths.shape} and {factors.shape}"
             )
-        if not ((lengthscales > 0).all() and np.isfinite(lengthscales).all()):
-            raise DataError(f"lengthscales need to be positive and finite, got {lengthscales}")
-        if not ((variances >= 0).all() and np.isfinite(variances).all()):
-            raise DataError(f"variances need to be at least 0 and finite, got {variances}")
-        if not (np.isfinite(self.noise) and self.noise >= 0):
-            raise DataError(f"noise is a variance, at least 0, got {self.noise}")
-        object.__setattr__(self, "lengthscales", lengthscales)
-        object.__setattr__(self, "variances", variances)
-        object.__setattr__(self, "noise", float(self.noise))
+        if not ((lengths > 0).all() and np.isfinite(lengths).all()):
+            raise DataError(f"lengthscales need to be positive and finite, got {lengths}")
+        if not ((factors >= 0).all() and np.isfinite(factors).all()):
+            raise DataError(f"variances need to be at least 0 and finite, got {factors}")
+        if not (np.isfinite(noise) and noise >= 0):
+            raise DataError(f"noise is a variance, at least 0, got {noise}")
+        object.__setattr__(self, "lengthscales", lengths)
+        object.__setattr__(self, "variances", factors)
+        object.__setattr__(self, "noise", float(noise))
 
 
 class AdditiveGP:
     """A factor graph with its hyperparameters; immutable.
 
-    ``kernel`` is one name for all variables or one name for each ("matern52", "se", "categorical"). With ``domains``,
-    one per variable (None for the unit interval, or the values of a discrete variable), the kernels are centred over
-    them, and a constant of variance 1 stands beside the factors: each factor then averages to zero, and those of
+    ``kernel`` is one name for all variables, or one name for each ("matern52", "se", "categorical"). ``domains`` are
+    one per variable: None for the unit interval, or the values of a discrete variable. If they are given, the kernels
+    are centred over them and a constant of variance 1 is added. Each factor then averages to zero, and factors with
     different scopes are orthogonal.
     """
 
@@ -85,7 +87,7 @@ class AdditiveGP:
             raise DataError(f"centred kernels need one domain for each of {graph.dim} variables, got {len(domains)}")
         self.domains = domains
         self.correlation = Correlation(self.codes, hyperparameters.lengthscales, domains)
-        self.constant = 0.0 if domains is None else CONSTANT
+        self.constant_variance = 0.0 if domains is None else CONSTANT_VARIANCE
         self._latest: tuple[Observations, AdditivePosterior] | None = None
 
     @property
@@ -95,10 +97,10 @@ class AdditiveGP:
 
     def gram(self, X: Array) -> Array:
         """K = sum_I K_I at the points X, without noise."""
-        return gram(self.graph, self.correlation.pairs(X), self.hyperparameters.variances) + self.constant
+        return gram(self.graph, self.correlation.pairs(X), self.hyperparameters.variances) + self.constant_variance
 
     def condition(self, data: Observations) -> AdditivePosterior:
-        """The posterior given ``data``: one Cholesky factorisation, remembered for the same ``data`` object."""
+        """The posterior given ``data``: one Cholesky factorisation, cached for the same ``data`` object."""
         if self._latest is not None and self._latest[0] is data:
             return self._latest[1]
         self.check(data)
@@ -110,10 +112,10 @@ class AdditiveGP:
         return posterior
 
     def log_evidence(self, data: Observations) -> float:
-        """log p(y | X) = -|L^-1 y|^2 / 2 - sum log L_pp - n/2 log 2 pi: the whole sum, never divided by n."""
+        """log p(y | X) = -|L^-1 y|^2 / 2 - sum log L_pp - n/2 log 2 pi: the full sum, never divided by n."""
         self.check(data)
         L, _ = cholesky(self.gram(data.X), self.hyperparameters.noise + data.noise)
-        return _log_evidence(L, solve_triangular(L, data.y, lower=True, check_finite=False))
+        return log_density(L, solve_triangular(L, data.y, lower=True, check_finite=False))
 
     def log_predictive(self, data: Observations) -> float:
         """sum_p log p(y_p | all other values): each is normal with mean y_p - alpha_p / c_p and variance 1 / c_p.
@@ -133,14 +135,14 @@ class AdditiveGP:
         self.check(data)
         theta = self.hyperparameters
         pairs = self.correlation.pairs(data.X)
-        L, _ = cholesky(gram(self.graph, pairs, theta.variances) + self.constant, theta.noise + data.noise)
+        L, _ = cholesky(gram(self.graph, pairs, theta.variances) + self.constant_variance, theta.noise + data.noise)
         z = solve_triangular(L, data.y, lower=True, check_finite=False)
         alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
-        inverse, _ = dpotri(L, lower=1)  # the lower triangle, the upper one stays as it was: zero
+        inverse, _ = dpotri(L, lower=1)  # fills the lower triangle; the upper one stays zero
         M = np.outer(alpha, alpha) - (inverse + np.tril(inverse, -1).T)
         lengths, variances = contraction(self.graph, pairs, theta.variances, M)
         noise = 0.5 * np.trace(M) * theta.noise
-        return _log_evidence(L, z), np.concatenate([lengths, variances * theta.variances, [noise]])
+        return log_density(L, z), np.concatenate([lengths, variances * theta.variances, [noise]])
 
     def prior_variances(self, index: int, points: Array) -> Array:
         """Var f_I at points (n, len(scope)): s_I prod_i k_i(x_i, x_i)."""
@@ -156,13 +158,13 @@ class AdditiveGP:
         if self.domains is None:
             return np.full(len(points), variances.sum())
         diagonals = self.correlation.diagonals(points)
-        total = np.full(len(points), self.constant)
+        total = np.full(len(points), self.constant_variance)
         for factors, scopes in self.graph.by_size:
             total += diagonals[:, scopes].prod(axis=2) @ variances[factors]
         return total
 
     def check(self, data: Observations) -> None:
-        """Refuse observations that this model cannot be conditioned on."""
+        """Raise DataError if the model cannot be conditioned on ``data``."""
         if data.dim != self.graph.dim:
             raise DataError(f"the model has {self.graph.dim} variables, the observations have {data.dim}")
         if len(data) == 0:
@@ -171,17 +173,17 @@ class AdditiveGP:
 
 @dataclass(frozen=True, eq=False)
 class AdditivePosterior:
-    """All factors given the data: built whole by ``AdditiveGP.condition``.
+    """The posterior of all factors, from ``AdditiveGP.condition``.
 
-    ``jitter`` is what had to be added to the diagonal before K factorised (0 as a rule).
+    ``jitter`` is what had to be added to the diagonal to factorise K (usually 0).
     """
 
     gp: AdditiveGP
-    X: Array  # (n, d): where observed, and where pending
+    X: Array  # (n, d): observed points, then pending ones
     L: Array  # (n, n)
     alpha: Array  # (n,), zero for pending points
     jitter: float
-    pending: int = 0  # how many of the points are pending: the last ones
+    pending: int = 0  # the number of pending points
 
     def factor(self, index: int, points: ArrayLike) -> tuple[Array, Array]:
         """Mean and standard deviation of f_I at ``points`` (n, len(scope)): equation (1)."""
@@ -192,7 +194,7 @@ class AdditivePosterior:
         theta = self.gp.hyperparameters
         covariance = np.full((len(self.X), len(at)), theta.variances[index])
         for axis, i in enumerate(scope):
-            covariance *= self.gp.correlation.between(i, self.X[:, i], at[:, axis])
+            covariance *= self.gp.correlation.matrix(i, self.X[:, i], at[:, axis])
         return self._moments(covariance, self.gp.prior_variances(index, at))
 
     def joint(self, points: ArrayLike) -> tuple[Array, Array]:
@@ -202,14 +204,14 @@ class AdditivePosterior:
             raise DataError(f"expected points of shape (n, {self.gp.graph.dim}), got {at.shape}")
         return self._moments(self._joint_covariances(at), self.gp.joint_prior_variances(at))
 
-    def gain(self, points: Array, base: Array) -> tuple[Array, Array]:
+    def difference(self, points: Array, base: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of f(x) - f(base) at ``points`` (n, d): 0 and 0 at ``base`` itself."""
         gp = self.gp
         at = np.vstack([base, points])
         covariance = self._joint_covariances(at)
         V = solve_triangular(self.L, covariance, lower=True, check_finite=False)
-        cross = np.full(len(points), gp.constant)
-        single = [gp.correlation.between(i, points[:, i], base[i : i + 1])[:, 0] for i in range(gp.graph.dim)]
+        cross = np.full(len(points), gp.constant_variance)
+        single = [gp.correlation.matrix(i, points[:, i], base[i : i + 1])[:, 0] for i in range(gp.graph.dim)]
         for variance, scope in zip(gp.hyperparameters.variances, gp.graph.scopes, strict=True):
             cross += variance * np.prod([single[i] for i in scope], axis=0)
         prior = gp.joint_prior_variances(at)
@@ -219,7 +221,7 @@ class AdditivePosterior:
         return means, np.sqrt(np.maximum(variances, 0.0))
 
     def covariances(self, point: Array) -> tuple[Array, Array, Array]:
-        """k_I(x) for all factors (|U|, n), and of every variable k_i(x_i) and its slope in x_i (d, n)."""
+        """k_I(x) of all factors (|U|, n), and k_i(x_i) of all variables with its derivative in x_i (d, n)."""
         gp = self.gp
         theta = gp.hyperparameters
         values, slopes = gp.correlation.rows(point, self.X)
@@ -232,13 +234,13 @@ class AdditivePosterior:
         return rows, values, slopes
 
     def with_pending(self, points: Array) -> AdditivePosterior:
-        """Condition the deviations on ``points`` (m, d) as well, and keep the means (GP-BUCB)."""
+        """Condition the deviations, but not the means, on ``points`` (m, d) too (GP-BUCB)."""
         if len(points) == 0:
             return self
         n, m = len(self.X), len(points)
         C = solve_triangular(self.L, self._joint_covariances(points), lower=True, check_finite=False)
         noise = np.full(m, self.gp.hyperparameters.noise + self.jitter)
-        # what is left of a pending point beside an equal one is rounding of its prior variance, so that is the scale
+        # next to an equal point only rounding error of the prior variance is left, which therefore sets the scale
         scale = float(self.gp.joint_prior_variances(points).max())
         corner, jitter = cholesky(self.gp.gram(points) - C.T @ C, noise, scale=scale, solved=n)
         L = np.zeros((n + m, n + m), order="F")
@@ -250,17 +252,17 @@ class AdditivePosterior:
 
     def _joint_covariances(self, points: Array) -> Array:
         rows = np.empty((len(points), len(self.X)))
-        if len(points) < MANY:
+        if len(points) < MIN_BATCH:
             for row, point in zip(rows, points, strict=True):
-                row[:] = self.covariances(point)[0].sum(axis=0) + self.gp.constant
+                row[:] = self.covariances(point)[0].sum(axis=0) + self.gp.constant_variance
             return rows.T
-        graph, between = self.gp.graph, self.gp.correlation.between
-        piece = max(1, PIECE // (graph.dim * len(self.X)))
-        for start in range(0, len(points), piece):
-            at = points[start : start + piece]
-            single = [between(i, at[:, i], self.X[:, i]) for i in range(graph.dim)]
-            total = rows[start : start + piece]
-            total[:] = self.gp.constant
+        graph, matrix = self.gp.graph, self.gp.correlation.matrix
+        chunk = max(1, MAX_CHUNK // (graph.dim * len(self.X)))
+        for start in range(0, len(points), chunk):
+            at = points[start : start + chunk]
+            single = [matrix(i, at[:, i], self.X[:, i]) for i in range(graph.dim)]
+            total = rows[start : start + chunk]
+            total[:] = self.gp.constant_variance
             for variance, scope in zip(self.gp.hyperparameters.variances, graph.scopes, strict=True):
                 product = variance * single[scope[0]]
                 for i in scope[1:]:
@@ -275,22 +277,23 @@ class AdditivePosterior:
 
 
 def cholesky(K: Array, noise: Array, *, scale: float | None = None, solved: int = 0) -> tuple[Array, float]:
-    """L with L L^T = K + diag(noise + jitter), and the smallest jitter of a short list that allows it.
+    """L with L L^T = K + diag(noise + jitter), and the smallest jitter of a short list that makes it possible.
 
-    K may be what remains after ``solved`` earlier rows; ``scale`` is then the size of the diagonal before them.
+    K may be a Schur complement after ``solved`` earlier rows; ``scale`` is then the size of the original diagonal.
     """
     scale = max(float(np.mean(np.diagonal(K))) if scale is None else scale, np.finfo(float).tiny)
-    # the rounding of a squared pivot (Higham 2002, Theorem 10.3), four times over
+    # four times the rounding error of a squared pivot (Higham 2002, Theorem 10.3)
     rounding = 4 * (solved + len(K) + 1) * np.finfo(float).eps * scale
     for step in _JITTERS:
         A = np.array(K, order="F")
         A[np.diag_indices_from(A)] += noise + step * scale
         L, info = dpotrf(A, lower=1, overwrite_a=1, clean=1)
-        # a pivot at the level of rounding means a singular matrix that passed by luck
+        # a pivot at the level of rounding error means that the matrix is singular
         if info == 0 and np.diagonal(L).min() ** 2 > rounding:
             return L, step * scale
     raise DataError("the covariance matrix could not be factorised: are the hyperparameters finite?")
 
 
-def _log_evidence(L: Array, z: Array) -> float:
+def log_density(L: Array, z: Array) -> float:
+    """log N(y; 0, L L^T) with z = L^-1 y."""
     return float(-0.5 * z @ z - np.log(np.diagonal(L)).sum() - 0.5 * len(z) * np.log(2 * np.pi))

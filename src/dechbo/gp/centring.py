@@ -1,12 +1,12 @@
 """Centred one-dimensional kernels: functions that average to 0 over their domain, with mean variance 1.
 
 With m(x) = mean over u of k(x, u) and c = mean of m, the kernel k(x, x') - m(x) m(x') / c is that of a function
-conditioned on averaging to zero. Divided by its mean diagonal nu = 1 - mean(m^2) / c it has mean variance 1, so that a
-factor's variance is its share of the variance of f, and factors over different scopes are orthogonal: the constant
-between them is identified. In code: k_hat = (k - a(x) a(x')) / nu with a = m / sqrt(c).
+conditioned on averaging to zero. Divided by its mean diagonal nu = 1 - mean(m^2) / c, it has mean variance 1. A
+factor's variance is then its share of the variance of f, and factors over different scopes are orthogonal, so the
+constant is identified. In code: k_hat = (k - a(x) a(x')) / nu with a = m / sqrt(c).
 
-The mean is over the unit interval (closed forms) or over the given values of a discrete variable. A centred category
-kernel has no strength left: 1 where equal, -1 / (C - 1) elsewhere.
+The mean is over the unit interval (closed forms) or over the given values of a discrete variable. A centred categorical
+kernel does not depend on its lengthscale: it is 1 for equal categories and -1 / (C - 1) otherwise.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Centring:
 
     @classmethod
     def of(cls, codes: NDArray[np.int64], lengthscales: Array, domains: Sequence[Domain]) -> Centring:
-        """Means over each domain: closed forms for m, 64 Gauss nodes (or the values) for what is averaged again."""
+        """Average over each domain: closed forms for m, 64 Gauss nodes (or the discrete values) for c and nu."""
         d = len(codes)
         c, dc, square, dsquare = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
         continuous = np.array([domain is None for domain in domains])

@@ -1,4 +1,4 @@
-"""All one-dimensional kernels of a model at their lengthscales, plain or centred."""
+"""All one-dimensional kernels of a model, plain or centred. Tested by tests/gp/test_centring.py."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from dechbo.gp.kernels import CATEGORICAL, MATERN52, SQRT5, correlation_rows, co
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Products exp(a x) stay within doubles up to here; beyond it the exponential is taken per pair.
-_SAFE_EXPONENT = 600.0
+_MAX_EXPONENT = 600.0  # products of exp(z) stay within doubles; above, the exponential is computed per pair
 
 
 class Pairs(NamedTuple):
-    """What the compiled loops need to know of observations to make k_i and dk_i/dlog l_i of any pair.
+    """Observations in the form from which the compiled loops compute k_i and dk_i/dlog l_i of any pair.
 
     Modes: 0 Matérn by products, 1 Matérn by exponentials, 2 squared exponential, 3 categorical.
     """
@@ -28,7 +27,7 @@ class Pairs(NamedTuple):
     z: Array  # (n, d) scaled coordinates a (x - centre)
     u: Array  # exp(z)
     w: Array  # exp(-z)
-    mean: Array  # (n, d) a_i(x): 0 for plain kernels
+    mean: Array  # (n, d) a_i(x); not read for plain kernels
     mean_slope: Array  # its derivative in log l_i
     modes: Ints  # (d,)
     shared: Array  # (d,) the correlation of unequal categories
@@ -38,7 +37,7 @@ class Pairs(NamedTuple):
 
 
 class Correlation:
-    """k_i of every variable; centred over ``domains`` where they are given."""
+    """k_i of every variable, centred over ``domains`` if they are given."""
 
     def __init__(self, codes: Ints, lengthscales: Array, domains: Sequence[Domain] | None = None) -> None:
         self.codes = codes
@@ -50,13 +49,13 @@ class Correlation:
         """The means over the domains; None for plain kernels."""
         return None if self.domains is None else Centring.of(self.codes, self.lengthscales, self.domains)
 
-    def of_variables(self, chosen: Sequence[int]) -> Correlation:
-        """The kernels of the ``chosen`` variables alone."""
+    def subset(self, chosen: Sequence[int]) -> Correlation:
+        """The kernels of the ``chosen`` variables only."""
         at = np.asarray(chosen)
         domains = None if self.domains is None else [self.domains[i] for i in chosen]
         return Correlation(self.codes[at], self.lengthscales[at], domains)
 
-    def between(self, i: int, a: Array, b: Array) -> Array:
+    def matrix(self, i: int, a: Array, b: Array) -> Array:
         """k_i(a_p, b_q): (len(a), len(b))."""
         k = correlations(self.codes[i], a, b, self.lengthscales[i])
         if self.centring is None:
@@ -99,12 +98,12 @@ class Correlation:
         return (1.0 - here**2) * inverse, -2.0 * here * self.centring.mean_slopes(point) * inverse
 
     def pairs(self, X: Array) -> Pairs:
-        """The observations X (n, d) as the compiled loops want them."""
+        """The observations X (n, d) for the compiled loops."""
         codes, lengthscales = self.codes, self.lengthscales
         centre = 0.5 * (X.max(axis=0) + X.min(axis=0))
         scale = np.where(codes == CATEGORICAL, 1.0, np.where(codes == MATERN52, SQRT5, 1.0) / lengthscales)
         z = np.ascontiguousarray((X - centre) * scale)
-        fits = np.abs(z).max(axis=0) <= _SAFE_EXPONENT
+        fits = np.abs(z).max(axis=0) <= _MAX_EXPONENT
         modes = np.where(codes == MATERN52, np.where(fits, 0, 1), codes + 1).astype(np.int64)
         safe = np.where(modes == 0, z, 0.0)
         if self.centring is None:

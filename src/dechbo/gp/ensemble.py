@@ -1,4 +1,4 @@
-"""Several models of the same data, each with its own factor graph: the acquisition averages them (Eq. 5)."""
+"""Several models of the same data, each with its own factor graph, averaged by the acquisition (Eq. 5)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """Models with weights that sum to 1; ``graph`` holds the scopes of all of them."""
+    """Models with weights that sum to 1."""
 
     members: tuple[AdditiveGP, ...]
     weights: tuple[float, ...]
@@ -30,12 +30,12 @@ class Ensemble:
 
     @cached_property
     def graph(self) -> FactorGraph:
-        """The union of the members' graphs, in the order in which scopes are met."""
+        """The union of the members' graphs, scopes in order of first appearance."""
         scopes = dict.fromkeys(scope for member in self.members for scope in member.graph.scopes)
         return FactorGraph(self.members[0].graph.dim, tuple(scopes))
 
     def condition(self, data: Observations) -> EnsemblePosterior:
-        """Every member given ``data``."""
+        """The posterior of every member given ``data``."""
         return EnsemblePosterior(self, tuple(member.condition(data) for member in self.members))
 
 
@@ -48,11 +48,11 @@ class EnsemblePosterior:
 
     @property
     def jitter(self) -> float:
-        """The largest that a member needed."""
+        """The largest jitter of a member."""
         return max(posterior.jitter for posterior in self.posteriors)
 
     def with_pending(self, points: Array) -> EnsemblePosterior:
-        """Condition the deviations on ``points`` as well, and keep the means."""
+        """Condition the deviations, but not the means, on ``points`` too."""
         return EnsemblePosterior(self.ensemble, tuple(posterior.with_pending(points) for posterior in self.posteriors))
 
     def joint(self, points: ArrayLike) -> tuple[Array, Array]:
@@ -69,8 +69,8 @@ Posterior = AdditivePosterior | EnsemblePosterior
 Surrogate = AdditiveGP | Ensemble
 
 
-def members_of(posterior: Posterior) -> Sequence[tuple[float, AdditivePosterior]]:
-    """Weights and posteriors of the models behind ``posterior``: one, or several."""
+def weighted_members(posterior: Posterior) -> Sequence[tuple[float, AdditivePosterior]]:
+    """The (weight, posterior) pairs of the members; one of weight 1 for a single model."""
     if isinstance(posterior, AdditivePosterior):
         return [(1.0, posterior)]
     return list(zip(posterior.ensemble.weights, posterior.posteriors, strict=True))

@@ -4,15 +4,15 @@ The priors are log-normal, on values of standard deviation 1 over the unit cube:
 
 ===================  ==============================  ==================================================
 lengthscale          median 0.3 r, spread e^1        within [0.01, 10 r], r = sqrt(max(1, m / 3)), m its largest factor
-category strength    median 1, spread e^1            within [0.05, 20]; correlation exp(-1/l)
-variance             median 1/|U|, spread e^2        within [1e-8, 100]: most of many factors may vanish
-noise                median 1e-4, spread e^2         within [1e-6, 1]; fixed where the user gives it
+categorical          median 1, spread e^1            within [0.05, 20]; correlation exp(-1/l)
+variance             median 1/|U|, spread e^2        within [1e-8, 100]; most of many factors may vanish
+noise                median 1e-4, spread e^2         within [1e-6, 1]; fixed if the user gives it
 ===================  ==============================  ==================================================
 
-The evidence of a lengthscale has several modes as a rule, so a cold fit starts from short and from long
-lengthscales and goes on with the better one. One evaluation costs t^2 per factor, so with many observations both starts
-and most of the descent use an evenly spaced part of them, and only the last steps use all. A warm fit starts from the
-hyperparameters at hand.
+The evidence usually has several modes in the lengthscales, so a cold fit starts from short and from long lengthscales
+and continues with the better one. One evaluation costs t^2 per factor, so with many observations both starts and most
+iterations use an evenly spaced subset, and only the last iterations use all. A warm fit starts from given
+hyperparameters.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from dechbo.graph import FactorGraph
 
 Array = NDArray[np.float64]
 
-COLD_STARTS = (0.1, 0.6)
-MOST = 150  # observations for the starts and most of the descent; a third of all, but at least 60
-LAST_STEPS = 10  # iterations on all observations after a cold fit to a part of them
+START_LENGTHSCALES = (0.1, 0.6)
+MAX_SUBSET = 150  # observations for the starts and most iterations; a third of all, but at least 60
+FINAL_ITERATIONS = 10  # on all observations, after a cold fit to a subset
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
-    """Independent normals on (log lengthscales, log variances, log noise), each cut off at ``low`` and ``high``."""
+class HyperparameterPrior:
+    """Independent normals on (log lengthscales, log variances, log noise), truncated to [``low``, ``high``]."""
 
     centre: Array
     spread: Array
@@ -48,19 +48,19 @@ class Prior:
     high: Array
 
     @classmethod
-    def of(cls, graph: FactorGraph, codes: NDArray[np.int64], *, rough: bool = True) -> Prior:
-        """The table above; without ``rough``, functions vary slowly and noise explains what they cannot.
+    def of(cls, graph: FactorGraph, codes: NDArray[np.int64], *, rough: bool = True) -> HyperparameterPrior:
+        """The table above; with ``rough=False``, lengthscales are at least 0.15 and the noise is larger.
 
-        A singleton with a very short lengthscale is as good as noise, and would hide an interaction: where graphs are
-        learned, lengthscales are at least 0.15 and the noise has median 1e-2 and spread e^3.
+        Structure learning uses ``rough=False`` (noise of median 1e-2 and spread e^3): a singleton with a very short
+        lengthscale acts like noise and would hide an interaction.
         """
         categorical = codes == CATEGORICAL
         factors = len(graph.scopes)
         numeric = (0.3, np.e, 0.01, 10.0) if rough else (0.6, np.e, 0.15, 10.0)
         lengths = np.where(categorical[:, None], (1.0, np.e, 0.05, 20.0), numeric)
-        # distances in the cube grow with the root of the dimension: so do the lengthscales of large factors
+        # distances in the cube grow with the square root of the dimension; so do the lengthscales of large factors
         lengths[~categorical] *= np.stack(
-            [r := reach(graph)[~categorical], np.ones_like(r), np.ones_like(r), r], axis=1
+            [r := lengthscale_factors(graph)[~categorical], np.ones_like(r), np.ones_like(r), r], axis=1
         )
         variances = np.tile((1.0 / factors, np.e**2, 1e-8, 100.0), (factors, 1))
         noise = np.array([(1e-4, np.e**2, 1e-6, 1.0) if rough else (1e-2, np.e**3, 1e-6, 1.0)])
@@ -72,7 +72,7 @@ class Prior:
         return float(-0.5 * z @ z), -z / self.spread
 
 
-def reach(graph: FactorGraph) -> Array:
+def lengthscale_factors(graph: FactorGraph) -> Array:
     """r_i = sqrt(max(1, m / 3)) with m the size of the largest factor that sees variable i, (d,)."""
     largest = np.zeros(graph.dim)
     for scope in graph.scopes:
@@ -91,29 +91,28 @@ def fit(
     noise: float | None = None,
     start: Hyperparameters | None = None,
     iterations: int = 40,
-    rapid: bool = False,
+    single_start: bool = False,
 ) -> AdditiveGP:
-    """The MAP model for standardised ``data``: cold without ``start``, warm from it otherwise.
+    """The MAP model for standardised ``data``: a warm fit from ``start`` if given, otherwise a cold one.
 
-    A ``rapid`` cold fit starts from long lengthscales alone, and goes by all observations or 150 of them.
-    ``noise`` fixes the noise variance (0: noise-free); a start outside the bounds is moved inside them, one with
-    the wrong shape is an error.
+    With ``single_start``, a cold fit starts from long lengthscales only and uses at most 150 observations.
+    ``noise`` fixes the noise variance (0: noise-free). A start outside the bounds is clipped to them.
     """
     codes = kernel_codes(kernel, graph.dim)
-    prior = Prior.of(graph, codes, rough=rough)
+    prior = HyperparameterPrior.of(graph, codes, rough=rough)
 
     def model(theta: Array) -> AdditiveGP:
         lengths, variances = np.exp(theta[: graph.dim]), np.exp(theta[graph.dim : -1])
         level = float(np.exp(theta[-1])) if noise is None else noise
         return AdditiveGP(graph, Hyperparameters(lengths, variances, level), kernel=kernel, domains=domains)
 
-    model(prior.centre).check(data)  # here, because the loss takes every DataError for a matrix out of range
+    model(prior.centre).check(data)  # here, because the loss treats every DataError as a failed factorisation
 
     def loss(theta: Array, data: Observations) -> tuple[float, Array]:
         density, slope = prior.log_density(theta)
         try:
             evidence, gradient = model(theta).log_evidence_gradient(data)
-        except DataError:  # not factorisable even with jitter: a wall for the line search
+        except DataError:  # not positive definite even with jitter: the line search steps back
             return 1e10, np.zeros_like(theta)
         gradient = gradient + slope
         if noise is not None:
@@ -130,28 +129,28 @@ def fit(
         theta = np.clip(_logarithms(start, prior), prior.low, prior.high)
         return model(descend(theta, data, iterations)[1])
 
-    def at(length: float) -> Array:
+    def start_at(length: float) -> Array:
         theta = prior.centre.copy()
-        theta[: graph.dim][codes != CATEGORICAL] = np.log(length * reach(graph)[codes != CATEGORICAL])
+        theta[: graph.dim][codes != CATEGORICAL] = np.log(length * lengthscale_factors(graph)[codes != CATEGORICAL])
         return theta
 
-    if rapid:
-        return model(descend(at(max(COLD_STARTS)), _spaced(data, MOST), iterations)[1])
-    part = _spaced(data, min(max(60, len(data) // 3), MOST))
-    trials = [descend(at(length), part, max(1, iterations // 4)) for length in COLD_STARTS]
+    if single_start:
+        return model(descend(start_at(max(START_LENGTHSCALES)), _evenly_spaced(data, MAX_SUBSET), iterations)[1])
+    part = _evenly_spaced(data, min(max(60, len(data) // 3), MAX_SUBSET))
+    trials = [descend(start_at(length), part, max(1, iterations // 4)) for length in START_LENGTHSCALES]
     best = descend(min(trials, key=lambda trial: trial[0])[1], part, iterations)[1]
-    return model(best if part is data else descend(best, data, min(LAST_STEPS, iterations))[1])
+    return model(best if part is data else descend(best, data, min(FINAL_ITERATIONS, iterations))[1])
 
 
-def _spaced(data: Observations, size: int) -> Observations:
-    """At most ``size`` of the observations, evenly spaced in time."""
+def _evenly_spaced(data: Observations, size: int) -> Observations:
+    """At most ``size`` observations, evenly spaced in the order of evaluation."""
     if size >= len(data):
         return data
     chosen = np.linspace(0, len(data) - 1, size).round().astype(np.int64)
     return Observations(data.X[chosen], data.y[chosen], data.noise[chosen])
 
 
-def _logarithms(theta: Hyperparameters, prior: Prior) -> Array:
+def _logarithms(theta: Hyperparameters, prior: HyperparameterPrior) -> Array:
     values = np.concatenate([theta.lengthscales, theta.variances, [theta.noise]])
     if len(values) != len(prior.centre):
         raise DataError(f"the start has {len(values)} hyperparameters, the graph needs {len(prior.centre)}")

@@ -1,9 +1,9 @@
 """The Gram matrix of an additive kernel, and the contraction that gives the evidence its gradient.
 
-Both walk over blocks of ``BLOCK`` pairs of observations: for one block the correlations of all variables stay in the
-second-level cache, every inner loop runs over BLOCK contiguous numbers, and the compiler turns it into vector
-instructions. A Matérn kernel needs no exponential per pair: exp(-a |x - x'|) is the smaller of
-exp(-a x) exp(a x') and its mirror image, so t exponentials per variable serve t^2 pairs.
+Both loop over blocks of ``BLOCK`` pairs of observations. For one block the correlations of all variables fit in the
+second-level cache, and every inner loop runs over BLOCK contiguous numbers, which the compiler vectorises. A Matérn
+kernel needs no exponential per pair: exp(-a |x - x'|) is the smaller of exp(-a x) exp(a x') and its mirror image, so t
+exponentials per variable serve t^2 pairs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def gram(graph: FactorGraph, pairs: Pairs, variances: Array) -> Array:
 
 
 def pair_rows(pairs: Pairs, first: Ints, second: Ints) -> NDArray[np.float32]:
-    """k_i between observations ``first`` and ``second``, pair by pair, in single precision: (len(first), d)."""
+    """k_i of the pairs (``first``, ``second``) of observations, in single precision: (len(first), d)."""
     rows = np.empty((len(first), pairs.z.shape[1]), dtype=np.float32)
     _fill_rows(pairs, bool((pairs.modes == 0).all()), first, second, rows)
     return rows
@@ -73,7 +73,7 @@ def _block_correlations(pairs: Pairs, p: int, block: Array, k: Array, dk: Array)
             shared = pairs.shared[i]
             for b in range(BLOCK):
                 k[i, b] = 1.0 if z0 == zb[i, b] else shared
-                # exp(-1 / l) may underflow to 0: its logarithm is then no longer -1 / l
+                # if exp(-1 / l) underflows to 0, its logarithm is no longer -1 / l
                 dk[i, b] = 0.0 if z0 == zb[i, b] or shared == 0.0 else -np.log(shared) * shared
         if pairs.centred:
             a0 = pairs.mean[p, i]
@@ -87,7 +87,7 @@ def _block_correlations(pairs: Pairs, p: int, block: Array, k: Array, dk: Array)
 
 @compiled
 def _gather(pairs: Pairs, start: int, block: Array) -> int:
-    """Copy observations start … start + BLOCK - 1 into the block's buffers, the last one repeated as padding."""
+    """Copy observations start … start + BLOCK - 1 into the block's buffers, padded by repeating the last one."""
     n, d = pairs.z.shape
     width = int(min(BLOCK, n - start))
     for b in range(BLOCK):
@@ -154,13 +154,13 @@ def _contract(pairs: Pairs, starts: Ints, members: Ints, variances: Array, M: Ar
     others = np.empty((d, BLOCK))  # per variable i: sum over factors with i of M s_I prod_{j != i} k_j
     m = np.empty(BLOCK)
     before, behind = np.empty((d + 1, BLOCK)), np.empty(BLOCK)  # products over the variables of a large factor
-    by_length = np.zeros((d, BLOCK))  # summed over the block at the end, in one order
+    by_length = np.zeros((d, BLOCK))  # summed over the block at the end, in a fixed order
     by_variance = np.zeros((len(variances), BLOCK))
     for start in range(0, n, BLOCK):
         width = _gather(pairs, start, block)
         for p in range(start + width):
             for b in range(BLOCK):
-                # pairs below the diagonal stand for their mirror images; padding and mirrors weigh nothing
+                # each pair above the diagonal also counts for its mirror image; mirrors and padding get weight 0
                 q = start + b
                 m[b] = 0.0 if b >= width or q < p else (M[p, q] if q > p else 0.5 * M[p, q])
             _block_correlations(pairs, p, block, k, dk)
@@ -194,7 +194,7 @@ def _contract(pairs: Pairs, starts: Ints, members: Ints, variances: Array, M: Ar
                         others[j, b] += weight * ki * kh
                         others[h, b] += weight * kij
                         by_variance[f, b] += m[b] * kij * kh
-                else:  # what stands before each variable, then what stands behind it: no division, 3 |I| products
+                else:  # products before and after each variable: no division, 3 |I| multiplications
                     for b in range(BLOCK):
                         before[0, b] = m[b]
                         behind[b] = variance

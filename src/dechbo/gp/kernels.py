@@ -5,8 +5,8 @@ Notation: delta = x - x', l = lengthscale, r = |delta| / l.
 ==============  =====================================================================
 ``matern52``    (1 + s + s^2 / 3) exp(-s),  s = sqrt(5) r            (the default)
 ``se``          exp(-r^2 / 2)
-``categorical`` 1 where x = x', exp(-1 / l) elsewhere: l is the learned strength of
-                what the categories share
+``categorical`` 1 if x = x', otherwise exp(-1 / l): l measures how much the
+                categories have in common
 ==============  =====================================================================
 """
 
@@ -27,7 +27,7 @@ SQRT5 = float(np.sqrt(5.0))
 
 
 def kernel_codes(kernel: str | Sequence[str], dim: int) -> NDArray[np.int64]:
-    """One code per variable, from one name for all or a name for each."""
+    """One code per variable, from one name for all or one name for each."""
     names = [kernel] * dim if isinstance(kernel, str) else list(kernel)
     if len(names) != dim:
         raise OptionError(f"expected one kernel, or one for each of {dim} variables, got {len(names)}")
@@ -67,7 +67,7 @@ def correlation_rows(codes: NDArray[np.int64], x: Array, X: Array, lengthscales:
 
 
 def curvatures(codes: NDArray[np.int64], lengthscales: Array) -> Array:
-    """-k''(0): the variance of the derivative of a unit-variance function of that variable (0 for categories)."""
+    """-k''(0): the variance of the derivative of a unit-variance function of that variable (0 for categorical ones)."""
     at_zero = np.where(codes == MATERN52, 5.0 / 3.0, np.where(codes == SE, 1.0, 0.0))
     answer: Array = at_zero / lengthscales**2
     return answer

@@ -1,4 +1,7 @@
-"""Spaces as searches take them: names to ranges and lists, whose choices may be any objects."""
+"""Search spaces as dicts of names to ranges and lists, whose choices may be any objects.
+
+Covered by tests/integrations/test_sklearn.py.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from dechbo.space import Categorical, Float, Int, Parameter, Space
 
 @dataclass(frozen=True)
 class Choices:
-    """A space, and the objects that its labels stand for."""
+    """A space with plain labels, and the objects that the labels stand for."""
 
     space: Space
     objects: Mapping[str, Sequence[Any]]
@@ -39,7 +42,7 @@ class Choices:
         return cls(Space(parameters), objects)
 
     def candidate(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """What the estimator is given: the very objects of the user's lists."""
+        """The parameters with the objects of the user's lists instead of their labels."""
         return {
             name: self.objects[name][int(self.space[name].encode(value))] if name in self.objects else value
             for name, value in params.items()
@@ -63,7 +66,7 @@ def _parameter(given: Any) -> Parameter:
 
 
 def _labels(choices: Sequence[Any]) -> list[Any]:
-    """Plain values as they are; for anything else how it prints, with its place where two print alike."""
+    """Plain values as they are, other objects by their repr, with a number if two have the same repr."""
     labels: list[Any] = []
     for place, choice in enumerate(choices):
         value = choice.item() if isinstance(choice, np.generic) else choice

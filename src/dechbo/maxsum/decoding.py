@@ -1,35 +1,35 @@
-"""From beliefs to a choice, one variable after the other, each given those already decided."""
+"""Decode beliefs to a choice, one variable after another. Tested by tests/maxsum/test_local_search.py."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from dechbo.compiled import compiled
-from dechbo.maxsum.larger import larger
+from dechbo.maxsum.fast_max import fast_max
 from dechbo.maxsum.messages import Array, Flags, Indices, Packed, argmax, beliefs
 
 
 @compiled
-def conditioned_decode(packed: Packed, messages: Array, choice: Indices) -> None:
-    """x_i = argmax_h b_i(h), where messages of factors that see decided variables are computed anew given those.
+def decode_sequentially(packed: Packed, messages: Array, choice: Indices) -> None:
+    """x_i = argmax_h b_i(h), where factors that see decided variables recompute their messages given those.
 
-    So variables whose beliefs tie, or are strongly coupled, are decided in agreement with each other.
+    Variables whose beliefs tie, or that are strongly coupled, are thus decided consistently.
     """
     belief = beliefs(packed, messages)
     decided = np.zeros(len(choice), dtype=np.bool_)
     scores, index = np.empty(len(packed.unary)), np.empty(len(packed.members), dtype=np.int64)
     for i in packed.variables:
-        base = packed.unary_at[i]
-        length = packed.unary_at[i + 1] - base
+        base = packed.unary_starts[i]
+        length = packed.unary_starts[i + 1] - base
         scores[:length] = packed.unary[base : base + length]
-        for edge in packed.edges[packed.edges_at[i] : packed.edges_at[i + 1]]:
+        for edge in packed.edges[packed.edge_starts[i] : packed.edge_starts[i + 1]]:
             k = packed.owners[edge]
-            fresh = True
+            undecided = True
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                fresh = fresh and not decided[packed.members[e]]
+                undecided = undecided and not decided[packed.members[e]]
             for h in range(length):
-                if fresh:
-                    scores[h] += messages[packed.at[edge] + h]
+                if undecided:
+                    scores[h] += messages[packed.message_starts[edge] + h]
                 else:
                     scores[h] += conditioned_message(packed, edge, h, belief, messages, decided, choice, index)
         choice[i] = argmax(scores[:length])
@@ -62,8 +62,8 @@ def conditioned_message(
         for e in range(first, end):
             j, x = packed.members[e], index[e - first]
             if e != edge and not decided[j]:
-                total += belief[packed.unary_at[j] + x] - messages[packed.at[e] + x]
-        best = larger(best, total)
+                total += belief[packed.unary_starts[j] + x] - messages[packed.message_starts[e] + x]
+        best = fast_max(best, total)
         axis = end - first - 1
         while axis >= 0:  # the next cell, last axis fastest
             e = first + axis

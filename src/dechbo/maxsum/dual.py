@@ -1,4 +1,4 @@
-"""Upper bounds of the maximum from dual messages, and the sweeps that tighten them (MPLP)."""
+"""Upper bounds on the maximum from dual messages, and the MPLP sweeps that tighten them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import math
 import numpy as np
 
 from dechbo.compiled import compiled
-from dechbo.maxsum.larger import larger
+from dechbo.maxsum.fast_max import fast_max
 from dechbo.maxsum.messages import Array, Indices, Packed, argmax, beliefs, decode, outgoing_messages
 
 
 def upper_bound(packed: Packed, messages: Array) -> float:
     """sum_I max_{x_I} [phi_I - sum_{i in I} m_{I->i}] + sum_i max_h [unary_i + sum_I m_{I->i}](h), for any messages.
 
-    Rounded outward: each term adds a few numbers whose sizes ``bound_terms`` sums up, and ``fsum`` adds no error.
+    Rounded up by a bound on the error of the terms; ``fsum`` itself adds none.
     """
     terms, size = bound_terms(packed, messages)
     return math.fsum(terms) + 16.0 * float(np.finfo(np.float64).eps) * size
@@ -22,21 +22,21 @@ def upper_bound(packed: Packed, messages: Array) -> float:
 
 @compiled
 def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
-    """The maxima that ``upper_bound`` adds (factors first), and the sum of the sizes of all numbers they come from."""
-    sums, spare = np.empty(packed.deepest), np.empty(packed.deepest)
-    incoming, outgoing = np.empty(packed.longest), np.empty(packed.longest)
+    """The maxima that ``upper_bound`` adds (factors first), and the sum of the magnitudes of all numbers in them."""
+    sums, spare = np.empty(packed.max_partial_cells), np.empty(packed.max_partial_cells)
+    incoming, outgoing = np.empty(packed.max_message_entries), np.empty(packed.max_message_entries)
     factors = len(packed.tables)
     terms = np.empty(factors + len(packed.variables))
     size = 0.0
     for k in range(factors):
-        origin, end = packed.at[packed.scopes[k]], packed.at[packed.scopes[k + 1]]
+        origin, end = packed.message_starts[packed.scopes[k]], packed.message_starts[packed.scopes[k + 1]]
         for entry in range(end - origin):
             incoming[entry] = -messages[origin + entry]
         for e in range(packed.scopes[k], packed.scopes[k + 1]):
-            most = 0.0
-            for entry in range(packed.at[e], packed.at[e + 1]):
-                most = larger(most, abs(messages[entry]))
-            size += 2.0 * most
+            largest = 0.0
+            for entry in range(packed.message_starts[e], packed.message_starts[e + 1]):
+                largest = fast_max(largest, abs(messages[entry]))
+            size += 2.0 * largest
         outgoing_messages(packed, k, incoming, outgoing, sums, spare)
         best = -np.inf
         for h in range(packed.lengths[packed.scopes[k]]):
@@ -45,7 +45,7 @@ def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
         size += abs(best)
     belief = beliefs(packed, messages)
     for n, i in enumerate(packed.variables):
-        here = belief[packed.unary_at[i] : packed.unary_at[i + 1]]
+        here = belief[packed.unary_starts[i] : packed.unary_starts[i + 1]]
         terms[factors + n] = here[argmax(here)]
         size += abs(terms[factors + n])
     return terms, size
@@ -55,35 +55,35 @@ def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
 def dual_sweeps(
     packed: Packed, messages: Array, best_choice: Indices, best: float, sweeps: int, tolerance: float
 ) -> float:
-    """MPLP, in place, factor after factor: m_{I->i} <- -q_i + (q_i + max_{x_I: x_i} [phi_I + sum_{j != i} q_j]) / |I|.
+    """MPLP, in place, factor by factor: m_{I->i} <- -q_i + (q_i + max_{x_I: x_i} [phi_I + sum_{j != i} q_j]) / |I|.
 
     From m = 0 the bound never rises: after one sweep max_{x_I} [phi_I - sum_i m_{I->i}] = 0 for every factor, and the
-    bound is sum_i max b_i. Each sweep's beliefs are decoded; ``best_choice`` is replaced where that beats ``best``.
-    Stops when a sweep gains no more than ``tolerance``. Answers the best score.
+    bound is sum_i max b_i. Each sweep's beliefs are decoded; ``best_choice`` changes when that beats ``best``.
+    Stops when a sweep gains no more than ``tolerance``. Returns the best score.
     """
-    sums, spare = np.empty(packed.deepest), np.empty(packed.deepest)
-    incoming, outgoing = np.empty(packed.longest), np.empty(packed.longest)
+    sums, spare = np.empty(packed.max_partial_cells), np.empty(packed.max_partial_cells)
+    incoming, outgoing = np.empty(packed.max_message_entries), np.empty(packed.max_message_entries)
     choice = best_choice.copy()
     belief = beliefs(packed, messages)
     bound = np.inf
     for _ in range(sweeps):
         for k in range(len(packed.tables)):
-            origin = packed.at[packed.scopes[k]]
+            origin = packed.message_starts[packed.scopes[k]]
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                base, first = packed.unary_at[packed.members[e]], packed.at[e]
+                base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
                 for h in range(packed.lengths[e]):
                     incoming[first - origin + h] = belief[base + h] - messages[first + h]
             outgoing_messages(packed, k, incoming, outgoing, sums, spare)
             share = 1.0 / (packed.scopes[k + 1] - packed.scopes[k])
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                base, first = packed.unary_at[packed.members[e]], packed.at[e]
+                base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
                 for h in range(packed.lengths[e]):
                     given = incoming[first - origin + h]
                     belief[base + h] = share * (given + outgoing[first - origin + h])
                     messages[first + h] = belief[base + h] - given
         before, bound = bound, 0.0
         for i in packed.variables:
-            here = belief[packed.unary_at[i] : packed.unary_at[i + 1]]
+            here = belief[packed.unary_starts[i] : packed.unary_starts[i + 1]]
             bound += here[argmax(here)]
         found = decode(packed, belief, choice)
         if found > best:

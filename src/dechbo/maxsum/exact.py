@@ -1,4 +1,4 @@
-"""Exact: the maximum by variable elimination, on any graph whose intermediate tables fit in memory."""
+"""Exact maximisation by variable elimination, on any graph whose intermediate tables fit in memory."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from numbers import Integral
 
 import numpy as np
 
-from dechbo.errors import OptionError, TableError
+from dechbo.checks import whole
+from dechbo.errors import TableError
 from dechbo.graph import Scope
-from dechbo.maxsum.absorb import aligned
 from dechbo.maxsum.maximum import Maximum
 from dechbo.maxsum.messages import Array, Indices
+from dechbo.maxsum.reduction import aligned
 from dechbo.tables import FactorTables
 
 Neighbours = list[set[int]]
@@ -22,20 +22,19 @@ Neighbours = list[set[int]]
 
 @dataclass(frozen=True, kw_only=True)
 class Exact:
-    """Maximise out one variable after the other, then trace back: upper_bound = value on every graph.
+    """Maximise out one variable at a time, then trace back: upper_bound = value on every graph.
 
-    No intermediate table may hold more than ``max_cells`` cells; where one would, ``maximize`` raises TableError.
+    ``maximize`` raises TableError if an intermediate table needs more than ``max_cells`` cells.
     """
 
     max_cells: int = 2**24
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_cells, bool) or not isinstance(self.max_cells, Integral) or self.max_cells < 1:
-            raise OptionError(f"Exact needs max_cells >= 1 (a whole number), got {self.max_cells!r}")
+        whole("max_cells", self.max_cells, 1)
 
     def maximize(self, tables: FactorTables) -> Maximum:
         """The exact maximum of ``tables``."""
-        # a variable with one candidate has nothing to choose: without it, tables have fewer axes
+        # a variable with one candidate leaves no choice: drop its axis
         free = [frozenset(i for i in scope if tables.sizes[i] > 1) for scope in tables.graph.scopes]
         order, peak = elimination_order(free, tables.sizes)
         if peak > math.log(self.max_cells) + 1e-9:
@@ -49,7 +48,7 @@ class Exact:
 
 
 def elimination_order(scopes: Sequence[frozenset[int]], sizes: Indices) -> tuple[list[int], float]:
-    """The better of two greedy orders (smallest table, fewest new edges) and the log of its largest table's cells."""
+    """The better of two greedy orders (smallest table, fewest new edges), and the log size of its largest table."""
     weights = [math.log(size) for size in sizes.tolist()]
 
     def table(i: int, neighbours: Neighbours) -> float:
@@ -81,7 +80,7 @@ def _greedy_order(
     while heap:
         known, i = heappop(heap)
         if gone[i] or known != current[i]:
-            continue  # an entry that a later one replaced
+            continue  # stale: a later entry replaced it
         gone[i] = True
         order.append(i)
         peak = max(peak, table(i, neighbours))
@@ -98,7 +97,7 @@ def _greedy_order(
 
 
 def _eliminate(tables: FactorTables, order: Sequence[int]) -> Indices:
-    """psi(x_S) = max_{x_i} sum of the tables that see i; argmaxima are kept and read in reverse order."""
+    """psi(x_S) = max_{x_i} sum of the tables that see i; argmaxima are stored and read in reverse order."""
     turn = {i: n for n, i in enumerate(order)}
     buckets: list[list[tuple[Scope, Array]]] = [[] for _ in order]
 
@@ -109,17 +108,17 @@ def _eliminate(tables: FactorTables, order: Sequence[int]) -> Indices:
     for scope, table in zip(tables.graph.scopes, tables.values, strict=True):
         free = tuple(i for i in scope if tables.sizes[i] > 1)
         place(free, table.reshape([tables.sizes[i] for i in free]))
-    answers: list[tuple[Scope, Indices]] = []
+    argmaxima: list[tuple[Scope, Indices]] = []
     for i, bucket in zip(order, buckets, strict=True):
-        # the neighbour that goes next comes last, so that its maximum runs along memory
+        # the neighbour eliminated next comes last, so that its maximum runs along contiguous memory
         scope = (*sorted({j for other, _ in bucket for j in other} - {i}, key=lambda j: -turn[j]), i)
         total = np.zeros([tables.sizes[j] for j in scope])
         for other, table in bucket:
             total += aligned(table, other, scope)
-        answers.append((scope[:-1], total.argmax(axis=-1)))
+        argmaxima.append((scope[:-1], total.argmax(axis=-1)))
         place(scope[:-1], total.max(axis=-1))
     choice = np.zeros(tables.graph.dim, dtype=np.int64)
-    for i, (scope, best) in zip(reversed(order), reversed(answers), strict=True):
+    for i, (scope, best) in zip(reversed(order), reversed(argmaxima), strict=True):
         choice[i] = best[tuple(choice[list(scope)])]
     return choice
 

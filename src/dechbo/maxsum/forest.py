@@ -1,4 +1,7 @@
-"""Connected components, and the exact maximum on those without a cycle: one leaf-root-leaf pass with traceback."""
+"""Connected components, and the exact maximum of the acyclic ones by one leaf-root-leaf pass with traceback.
+
+Tested by tests/maxsum/test_maxsum.py.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ import numpy as np
 
 from dechbo.compiled import compiled
 from dechbo.graph import FactorGraph
-from dechbo.maxsum.absorb import absorption
 from dechbo.maxsum.messages import Array, Indices, Packed, argmax, outgoing_messages
+from dechbo.maxsum.reduction import merge_plan
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
-    """The kept factors, split into a forest and the cyclic components."""
+class Components:
+    """The factors that remain after reduction, split into a forest and the cyclic components."""
 
     forest: tuple[int, ...]  # factors of acyclic components, each after its parent
     parents: Indices  # the axis of each forest factor that leads to its root
@@ -24,14 +27,14 @@ class Schedule:
 
 
 @lru_cache(maxsize=8)
-def schedule(graph: FactorGraph) -> Schedule:
-    """Breadth first from one variable per component of the bipartite graph of variables and kept factors.
+def components(graph: FactorGraph) -> Components:
+    """Breadth-first search from one variable per component of the bipartite graph of variables and factors.
 
     A component is acyclic exactly when its edges number one less than its variables and factors together.
     """
-    kept = absorption(graph).kept
+    remaining = merge_plan(graph).remaining
     factors_of: list[list[int]] = [[] for _ in range(graph.dim)]
-    for k in kept:
+    for k in remaining:
         for i in graph.scopes[k]:
             factors_of[i].append(k)
     forest, parents, roots, cyclic = [], [], [], []
@@ -41,7 +44,7 @@ def schedule(graph: FactorGraph) -> Schedule:
             continue
         seen_variable[root] = True
         queue, found, axes = [root], [], []
-        for i in queue:  # grows while it is walked
+        for i in queue:  # grows during the loop
             for k in factors_of[i]:
                 if seen_factor[k]:
                     continue
@@ -58,34 +61,34 @@ def schedule(graph: FactorGraph) -> Schedule:
             roots.append(root)
         else:
             cyclic += found
-    return Schedule(
+    return Components(
         tuple(forest), np.array(parents, dtype=np.int64), np.array(roots, dtype=np.int64), tuple(sorted(cyclic))
     )
 
 
 @compiled
 def solve_forest(packed: Packed, parents: Indices, roots: Indices, choice: Indices) -> None:
-    """The exact maximum of acyclic factors, each packed after its parent, into ``choice``; ties are no obstacle.
+    """Write the exact maximum of acyclic factors, each packed after its parent, to ``choice``; ties are handled.
 
     Up: b_p += max over x_I with x_p = h of phi_I + sum_{j != p} b_j. Down: x_root = argmax b_root, and each factor
     chooses its children jointly, given x_p.
     """
-    sums, spare = np.empty(packed.deepest), np.empty(packed.deepest)
-    incoming, outgoing = np.empty(packed.longest), np.empty(packed.longest)
+    sums, spare = np.empty(packed.max_partial_cells), np.empty(packed.max_partial_cells)
+    incoming, outgoing = np.empty(packed.max_message_entries), np.empty(packed.max_message_entries)
     belief = packed.unary.copy()
     for k in range(len(packed.tables) - 1, -1, -1):
-        origin = packed.at[packed.scopes[k]]
+        origin = packed.message_starts[packed.scopes[k]]
         for e in range(packed.scopes[k], packed.scopes[k + 1]):
-            base, first = packed.unary_at[packed.members[e]], packed.at[e] - origin
+            base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e] - origin
             incoming[first : first + packed.lengths[e]] = belief[base : base + packed.lengths[e]]
         outgoing_messages(packed, k, incoming, outgoing, sums, spare)
         up = packed.scopes[k] + parents[k]
-        message = outgoing[packed.at[up] - origin : packed.at[up + 1] - origin]
-        base, top = packed.unary_at[packed.members[up]], message[argmax(message)]
+        message = outgoing[packed.message_starts[up] - origin : packed.message_starts[up + 1] - origin]
+        base, top = packed.unary_starts[packed.members[up]], message[argmax(message)]
         for h in range(len(message)):
             belief[base + h] += message[h] - top
     for root in roots:
-        choice[root] = argmax(belief[packed.unary_at[root] : packed.unary_at[root + 1]])
+        choice[root] = argmax(belief[packed.unary_starts[root] : packed.unary_starts[root + 1]])
     for k in range(len(packed.tables)):
         choose_children(packed, k, parents[k], belief, choice)
 
@@ -104,7 +107,7 @@ def choose_children(packed: Packed, k: int, parent: int, belief: Array, choice: 
         total = packed.flat[cell]
         for e in range(first, end):
             if e != up:
-                total += belief[packed.unary_at[packed.members[e]] + index[e - first]]
+                total += belief[packed.unary_starts[packed.members[e]] + index[e - first]]
         if total > best:
             best = total
             chosen[:] = index

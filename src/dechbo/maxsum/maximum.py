@@ -1,4 +1,4 @@
-"""What a maximiser answers, and what a maximiser is."""
+"""The Maximizer protocol and its result, Maximum. Tested by tests/maxsum/test_maxsum.py."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Maximum:
     rounds: int
     converged: bool
     residual: float  # the largest change of a message entry in the last round
-    mean: float = float("nan")  # sum_I mean(table_I): the value of a choice made at random
+    mean: float = float("nan")  # sum_I mean(table_I): the value of a random choice
 
     @property
     def gap(self) -> float:
-        """(upper_bound - value) / (value - mean): 0 for a proven maximum, inf where nothing beyond chance was found."""
+        """(upper_bound - value) / (value - mean): 0 for a proven maximum, inf if value <= mean."""
         if self.upper_bound == self.value:
             return 0.0
         if self.value <= self.mean:
@@ -37,5 +37,5 @@ class Maximizer(Protocol):
     """Anything that maximises sum_I phi_I: MaxSum, Exact."""
 
     def maximize(self, tables: FactorTables) -> Maximum:
-        """The best choice found, with an upper bound of the maximum."""
+        """The best choice found, with an upper bound on the maximum."""
         ...

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
+from dechbo.checks import whole
 from dechbo.errors import OptionError
-from dechbo.maxsum.absorb import reduce
-from dechbo.maxsum.decoding import conditioned_decode
+from dechbo.maxsum.decoding import decode_sequentially
 from dechbo.maxsum.dual import dual_sweeps, upper_bound
-from dechbo.maxsum.forest import schedule, solve_forest
+from dechbo.maxsum.forest import components, solve_forest
 from dechbo.maxsum.local_search import ascend, coordinate_ascent
 from dechbo.maxsum.maximum import Maximum
 from dechbo.maxsum.messages import Array, Indices, Packed, max_sum_rounds, score
+from dechbo.maxsum.reduction import reduce_tables
 from dechbo.tables import FactorTables
 
-ASCENT_SWEEPS = 20  # of factor ascent: each may read every table once
+MAX_ASCENT_SWEEPS = 20  # of factor ascent; each may read every table once
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaxSum:
     """Message passing on the factor graph (Eqs. 3 and 4).
 
-    Acyclic components are solved exactly by one undamped pass. Cyclic ones get at most ``rounds`` synchronous rounds,
-    new <- damping old + (1 - damping) new, which stop once no message moves by more than ``tolerance`` times the
-    largest range of a table; then at most ``dual_sweeps`` sweeps of dual messages for the upper bound, and ascent
-    over variables and factors from the best choice decoded on the way. ``Maximum.rounds`` counts the rounds on cyclic
-    components: 0 where there are none.
+    Acyclic components are solved exactly by one undamped pass. Cyclic components run at most ``rounds`` synchronous
+    rounds, new <- damping old + (1 - damping) new, until no message changes by more than ``tolerance`` times the
+    largest range of a table. At most ``dual_sweeps`` sweeps of dual messages then give the upper bound, and a local
+    search over variables and factors improves the best choice decoded so far. ``Maximum.rounds`` counts the rounds on
+    cyclic components; it is 0 if there are none.
     """
 
     rounds: int = 30
@@ -39,17 +39,15 @@ class MaxSum:
 
     def __post_init__(self) -> None:
         for name, least in (("rounds", 1), ("dual_sweeps", 0)):
-            given = getattr(self, name)
-            if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
-                raise OptionError(f"MaxSum needs {name} >= {least} (a whole number), got {given!r}")
+            whole(name, getattr(self, name), least)
         for name, below in (("damping", 1.0), ("tolerance", math.inf)):
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < below:
                 raise OptionError(f"MaxSum needs 0 <= {name} < {below}, got {given!r}")
 
     def maximize(self, tables: FactorTables) -> Maximum:
-        """The best choice found, and an upper bound of the maximum of ``tables``."""
-        reduced, plan = reduce(tables), schedule(tables.graph)
+        """The best choice found, and an upper bound on the maximum of ``tables``."""
+        reduced, plan = reduce_tables(tables), components(tables.graph)
         choice = np.zeros(tables.graph.dim, dtype=np.int64)
         forest = reduced.packed(plan.forest)
         solve_forest(forest, plan.parents, plan.roots, choice)
@@ -60,14 +58,14 @@ class MaxSum:
         bound, rounds, residual, converged = self._cyclic(cyclic, choice, reduced.scale)
         bound += _value_beside(cyclic, forest, choice)
         value = tables.value(choice)
-        # big-M cells keep the bound finite where every choice is forbidden: a bound below the floor proves that
+        # big-M cells keep the bound finite if every choice is forbidden: a bound below the floor proves that
         bound = -math.inf if bound < reduced.floor and value == -math.inf else max(bound, value)
         return Maximum(choice, value, bound, rounds, converged, residual, mean=tables.mean)
 
     def _cyclic(self, packed: Packed, choice: Indices, scale: float) -> tuple[float, int, float, bool]:
-        """Rounds, dual sweeps, ascent; the choice in place; answers (bound, rounds run, residual, converged)."""
+        """Solve the cyclic components, ``choice`` in place; returns (upper bound, rounds run, residual, converged)."""
         tolerance = self.tolerance * scale
-        messages, dual = packed.no_messages(), packed.no_messages()
+        messages, dual = packed.zero_messages(), packed.zero_messages()
         best, rounds, residual = max_sum_rounds(
             packed, messages, choice, int(self.rounds), float(self.damping), tolerance
         )
@@ -77,22 +75,22 @@ class MaxSum:
 
 
 def _improve(packed: Packed, sources: tuple[Array, ...], choice: Indices) -> None:
-    """The best local maximum reached from ``choice`` and from each source of messages, into ``choice``."""
+    """Replace ``choice`` by the best local maximum reached from it and from each source of messages."""
     starts = [choice.copy() for _ in range(len(sources) + 1)]
     for messages, start in zip(sources, starts[1:], strict=True):
-        conditioned_decode(packed, messages, start)
+        decode_sequentially(packed, messages, start)
     for start in starts:
         coordinate_ascent(packed, start)
     best = max(starts, key=lambda start: score(packed, start))
     choice[:] = best
-    ascend(packed, choice, ASCENT_SWEEPS)
+    ascend(packed, choice, MAX_ASCENT_SWEEPS)
 
 
 def _value_beside(cyclic: Packed, forest: Packed, choice: Indices) -> float:
     """sum_I phi_I + sum_i unary_i over the forest's factors and all variables outside ``cyclic``, rounded up."""
     outside = np.ones(len(choice), dtype=bool)
     outside[cyclic.variables] = False
-    terms = forest.unary[forest.unary_at[:-1] + choice][outside]
+    terms = forest.unary[forest.unary_starts[:-1] + choice][outside]
     if len(forest.tables):
         steps = np.add.reduceat(forest.strides * choice[forest.members], forest.scopes[:-1])
         terms = np.concatenate([terms, forest.flat[forest.tables + steps]])

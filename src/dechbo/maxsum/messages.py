@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.compiled import compiled
-from dechbo.maxsum.larger import larger
+from dechbo.maxsum.fast_max import fast_max
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -22,7 +22,7 @@ Flags = NDArray[np.bool_]
 
 
 class Packed(NamedTuple):
-    """The factors of a maximisation problem in flat arrays, as the compiled loops want them."""
+    """The factors of a maximisation problem in flat arrays, for the compiled loops."""
 
     flat: Array  # the tables, finite, in C order
     tables: Indices  # (factors,) table k starts at flat[tables[k]]
@@ -31,24 +31,24 @@ class Packed(NamedTuple):
     lengths: Indices  # (edges,) how many candidates that variable has
     strides: Indices  # (edges,) cells between two neighbours along that axis
     owners: Indices  # (edges,) the factor of each edge
-    at: Indices  # (edges + 1,) the message of edge e is messages[at[e]:at[e + 1]]
+    message_starts: Indices  # (edges + 1,) the message of edge e is messages[message_starts[e]:message_starts[e + 1]]
     unary: Array  # unary terms of all variables
-    unary_at: Indices  # (dim + 1,) those of variable i are unary[unary_at[i]:unary_at[i + 1]]
-    variables: Indices  # the variables that these factors see, by first sight: so relabelling changes no order
+    unary_starts: Indices  # (dim + 1,) those of variable i are unary[unary_starts[i]:unary_starts[i + 1]]
+    variables: Indices  # the variables in order of first appearance, so that relabelling changes no order
     edges: Indices  # edges sorted by variable
-    edges_at: Indices  # (dim + 1,) the edges of variable i are edges[edges_at[i]:edges_at[i + 1]]
-    deepest: int  # most cells in the partial tables of one factor: the sum of its strides
-    longest: int  # most message entries of one factor
+    edge_starts: Indices  # (dim + 1,) the edges of variable i are edges[edge_starts[i]:edge_starts[i + 1]]
+    max_partial_cells: int  # in the partial tables of one factor: the sum of its strides
+    max_message_entries: int  # of one factor
 
-    def no_messages(self) -> Array:
+    def zero_messages(self) -> Array:
         """m = 0 on every edge."""
-        return np.zeros(self.at[-1])
+        return np.zeros(self.message_starts[-1])
 
 
 def pack(
-    flat: Array, tables: Indices, scopes: Sequence[tuple[int, ...]], sizes: Indices, unary: Array, unary_at: Indices
+    flat: Array, tables: Indices, scopes: Sequence[tuple[int, ...]], sizes: Indices, unary: Array, unary_starts: Indices
 ) -> Packed:
-    """Lay out factors with these scopes, whose tables start at ``flat[tables]``."""
+    """Pack the factors with these scopes, whose tables start at ``flat[tables]``."""
     starts = np.cumsum([0, *map(len, scopes)])
     members = np.array([i for scope in scopes for i in scope], dtype=np.int64)
     owners = np.repeat(np.arange(len(scopes)), np.diff(starts))
@@ -58,7 +58,7 @@ def pack(
     for n in range(1, after.max(initial=0) + 1):
         here = np.flatnonzero(after == n)
         strides[here] = strides[here + 1] * lengths[here + 1]
-    at = np.concatenate([[0], np.cumsum(lengths)])
+    message_starts = np.concatenate([[0], np.cumsum(lengths)])
     degrees = np.bincount(members, minlength=len(sizes))
     return Packed(
         flat=flat,
@@ -68,33 +68,20 @@ def pack(
         lengths=lengths,
         strides=strides,
         owners=owners,
-        at=at,
+        message_starts=message_starts,
         unary=unary,
-        unary_at=unary_at,
+        unary_starts=unary_starts,
         variables=members[np.sort(np.unique(members, return_index=True)[1])],
         edges=np.argsort(members, kind="stable"),
-        edges_at=np.concatenate([[0], np.cumsum(degrees)]),
-        deepest=int(np.bincount(owners, strides).max(initial=1)),
-        longest=int(np.diff(at[starts]).max(initial=1)),
+        edge_starts=np.concatenate([[0], np.cumsum(degrees)]),
+        max_partial_cells=int(np.bincount(owners, strides).max(initial=1)),
+        max_message_entries=int(np.diff(message_starts[starts]).max(initial=1)),
     )
 
 
-def factor_to_variable(table: Array, incoming: Sequence[Array], axis: int) -> Array:
-    """m_{I->i}(h) = max over x_I with x_i = h of phi_I(x_I) + sum_{j in I, j != i} q_{j->I}(x_j)  (Eq. 3).
-
-    ``incoming`` holds one message per axis of ``table``; the one of ``axis`` itself is not used.
-    """
-    total = table
-    for j, message in enumerate(incoming):
-        if j != axis:
-            total = total + np.reshape(message, [-1 if k == j else 1 for k in range(table.ndim)])
-    others = tuple(k for k in range(table.ndim) if k != axis)
-    return np.asarray(total.max(axis=others))
-
-
 @compiled
-def peel(table: Array, later: Array, message: Array, outgoing: Array, rest: Array) -> None:
-    """Remove the first axis of a table T (n x R), given S_r = ``later`` and m = ``message`` (q of that axis).
+def eliminate_first_axis(table: Array, later: Array, message: Array, outgoing: Array, rest: Array) -> None:
+    """Maximise out the first axis of a table T (n x R), given S_r = ``later`` and m = ``message`` (q of that axis).
 
     outgoing[a] = max_r T[a, r] + S_r;  rest[r] = max_a T[a, r] + m[a].
     """
@@ -105,21 +92,22 @@ def peel(table: Array, later: Array, message: Array, outgoing: Array, rest: Arra
         best = -np.inf
         if a == 0:
             for r in range(cells):
-                best = larger(best, row[r] + later[r])
+                best = fast_max(best, row[r] + later[r])
                 rest[r] = row[r] + here
         else:
             for r in range(cells):
-                best = larger(best, row[r] + later[r])
-                rest[r] = larger(rest[r], row[r] + here)
+                best = fast_max(best, row[r] + later[r])
+                rest[r] = fast_max(rest[r], row[r] + here)
         outgoing[a] = best
 
 
 @compiled
 def factor_messages(table: Array, shape: Indices, incoming: Array, outgoing: Array, sums: Array, spare: Array) -> None:
-    """All messages of one factor (Eq. 3), reading its table once.
+    """All messages of one factor, reading its table once.
 
-    Axis by axis: the first axis' message needs only S, the outer sum of the later axes' incoming messages; then that
-    axis is maximised out (``peel``) and what remains is a smaller table. ``sums`` and ``spare`` are work space.
+    m_{I->i}(h) = max over x_I with x_i = h of phi_I(x_I) + sum_{j in I, j != i} q_{j->I}(x_j)  (Eq. 3). The message to
+    the first axis needs only S, the outer sum of the later axes' incoming messages; then ``eliminate_first_axis``
+    leaves a smaller table. ``sums`` and ``spare`` are work space.
     """
     order = len(shape)
     if order == 1:
@@ -129,7 +117,7 @@ def factor_messages(table: Array, shape: Indices, incoming: Array, outgoing: Arr
     start, first = 0, len(incoming) - cells
     last = outgoing[first:]
     sums[:cells] = incoming[first:]
-    for axis in range(order - 2, 0, -1):  # S of each level after the one of the level below it
+    for axis in range(order - 2, 0, -1):  # S of each level, from the one below it
         first -= shape[axis]
         inner = sums[start : start + cells]
         start += cells
@@ -140,21 +128,21 @@ def factor_messages(table: Array, shape: Indices, incoming: Array, outgoing: Arr
         cells *= shape[axis]
     end, used = shape[0], cells
     rest = spare[:cells] if order > 2 else last
-    peel(table, sums[start : start + cells], incoming[:end], outgoing[:end], rest)
+    eliminate_first_axis(table, sums[start : start + cells], incoming[:end], outgoing[:end], rest)
     for axis in range(1, order - 1):
         first, end = end, end + shape[axis]
         cells //= shape[axis]
         start -= cells
-        # what remains goes elsewhere: LLVM vectorises only what does not overlap; after the last peel it is a message
+        # a separate buffer: LLVM vectorises only what does not overlap; after the last step it is a message
         smaller = spare[used : used + cells] if axis < order - 2 else last
-        peel(rest, sums[start : start + cells], incoming[first:end], outgoing[first:end], smaller)
+        eliminate_first_axis(rest, sums[start : start + cells], incoming[first:end], outgoing[first:end], smaller)
         rest = smaller
         used += cells
 
 
 @compiled
 def argmax(entries: Array) -> int:
-    """The first index of the maximum; Numba's own asks about NaN, which ``compiled`` promises away."""
+    """The first index of the maximum; Numba's own checks for NaN, which ``compiled`` rules out."""
     best = 0
     for h in range(1, len(entries)):
         if entries[h] > entries[best]:
@@ -167,7 +155,7 @@ def beliefs(packed: Packed, messages: Array) -> Array:
     """b_i = unary_i + sum_{I: i in I} m_{I->i}."""
     belief = packed.unary.copy()
     for e in range(len(packed.members)):
-        base, first = packed.unary_at[packed.members[e]], packed.at[e]
+        base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
         for h in range(packed.lengths[e]):
             belief[base + h] += messages[first + h]
     return belief
@@ -175,9 +163,9 @@ def beliefs(packed: Packed, messages: Array) -> Array:
 
 @compiled
 def decode(packed: Packed, belief: Array, choice: Indices) -> float:
-    """x_i = argmax_h b_i(h) (Eq. 4, with all factors' messages) into ``choice``; answers its score."""
+    """x_i = argmax_h b_i(h) (Eq. 4, with all factors' messages) into ``choice``; returns its score."""
     for i in packed.variables:
-        choice[i] = argmax(belief[packed.unary_at[i] : packed.unary_at[i + 1]])
+        choice[i] = argmax(belief[packed.unary_starts[i] : packed.unary_starts[i + 1]])
     return score(packed, choice)
 
 
@@ -186,7 +174,7 @@ def score(packed: Packed, choice: Indices) -> float:
     """sum_i unary_i(x_i) + sum_I phi_I(x_I) over the packed variables and factors."""
     total = 0.0
     for i in packed.variables:
-        total += packed.unary[packed.unary_at[i] + choice[i]]
+        total += packed.unary[packed.unary_starts[i] + choice[i]]
     for k in range(len(packed.tables)):
         cell = packed.tables[k]
         for e in range(packed.scopes[k], packed.scopes[k + 1]):
@@ -197,9 +185,9 @@ def score(packed: Packed, choice: Indices) -> float:
 
 @compiled
 def outgoing_messages(packed: Packed, k: int, incoming: Array, outgoing: Array, sums: Array, spare: Array) -> None:
-    """The messages of factor k for its ``incoming`` ones, both laid out axis by axis."""
+    """The messages of factor k given its ``incoming`` ones, both laid out axis by axis."""
     first, end = packed.scopes[k], packed.scopes[k + 1]
-    entries = packed.at[end] - packed.at[first]
+    entries = packed.message_starts[end] - packed.message_starts[first]
     start = packed.tables[k]
     table = packed.flat[start : start + packed.lengths[first] * packed.strides[first]]
     factor_messages(table, packed.lengths[first:end], incoming[:entries], outgoing[:entries], sums, spare)
@@ -209,13 +197,13 @@ def outgoing_messages(packed: Packed, k: int, incoming: Array, outgoing: Array, 
 def max_sum_rounds(
     packed: Packed, messages: Array, best_choice: Indices, rounds: int, damping: float, tolerance: float
 ) -> tuple[float, int, float]:
-    """Synchronous rounds m <- damping m + (1 - damping) m_new (Eq. 3), in place; answers (score, rounds run, residual).
+    """Synchronous rounds m <- damping m + (1 - damping) m_new (Eq. 3), in place; returns (score, rounds run, residual).
 
-    ``best_choice`` becomes the best choice decoded in any round. Stops once no message entry moves by more than
+    ``best_choice`` becomes the best choice decoded in any round. Stops when no message entry changes by more than
     ``tolerance``. Messages are shifted to maximum 0: they drift without bound on cycles.
     """
-    sums, spare = np.empty(packed.deepest), np.empty(packed.deepest)
-    incoming, outgoing = np.empty(packed.longest), np.empty(packed.longest)
+    sums, spare = np.empty(packed.max_partial_cells), np.empty(packed.max_partial_cells)
+    incoming, outgoing = np.empty(packed.max_message_entries), np.empty(packed.max_message_entries)
     choice = best_choice.copy()
     belief = beliefs(packed, messages)
     best, residual, done = -np.inf, np.inf, 0
@@ -223,15 +211,15 @@ def max_sum_rounds(
         done += 1
         residual = 0.0
         for k in range(len(packed.tables)):
-            origin = packed.at[packed.scopes[k]]
+            origin = packed.message_starts[packed.scopes[k]]
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                base, first = packed.unary_at[packed.members[e]], packed.at[e]
+                base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
                 for h in range(packed.lengths[e]):
                     incoming[first - origin + h] = belief[base + h] - messages[first + h]
             outgoing_messages(packed, k, incoming, outgoing, sums, spare)
             for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                new = outgoing[packed.at[e] - origin : packed.at[e + 1] - origin]
-                old = messages[packed.at[e] : packed.at[e + 1]]
+                new = outgoing[packed.message_starts[e] - origin : packed.message_starts[e + 1] - origin]
+                old = messages[packed.message_starts[e] : packed.message_starts[e + 1]]
                 top = -np.inf
                 for h in range(len(old)):
                     new[h] = damping * old[h] + (1.0 - damping) * new[h]

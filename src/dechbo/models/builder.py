@@ -23,8 +23,7 @@ from dechbo.graph import FactorGraph
 from dechbo.models.model import OUTLIER_DEVIATIONS, REBUILD_EVERY, Model, refit_interval
 from dechbo.models.options import ModelOptions
 from dechbo.space import Space
-from dechbo.structure import GraphPrior, random_forest
-from dechbo.structure.learner import learn
+from dechbo.structure import GraphPrior, learn_structure, random_forest
 
 Array = NDArray[np.float64]
 
@@ -110,7 +109,7 @@ class ModelBuilder:
             alone = self._fitted(graph, data, noise, self.options.centred and graph.max_factor_size <= MAX_CENTRED_SIZE)
             return Model(alone, data, scaling, len(data), refitted=True)
         prior = GraphPrior(self.space.dim, max_factor_size=self.max_factor_size)
-        learned = learn(
+        learned = learn_structure(
             data,
             prior,
             np.random.default_rng([self.seed, 3, index // REBUILD_EVERY]),
@@ -118,7 +117,7 @@ class ModelBuilder:
             domains=self.domains,
             noise=noise,
             samples=self.options.graph_samples,
-            effort=self.options.effort,
+            options=self.options.structure,
         )
         # chains need smooth functions to tell interactions from noise, the search may need rough ones: refit
         graphs = learned.graphs if self.options.centred else tuple(maximal_scopes(graph) for graph in learned.graphs)
@@ -178,7 +177,7 @@ class ModelBuilder:
         d, graph = self.space.dim, first.graph
         noise = self._level(model.scaling.scale, scaling.scale)
         kernels = kernels_of(self.space, "se")
-        rapidly = partial(fit, data=data, kernel=kernels, noise=noise, iterations=RAPID_ITERATIONS, rapid=True)
+        rapidly = partial(fit, data=data, kernel=kernels, noise=noise, iterations=RAPID_ITERATIONS, single_start=True)
         small = rapidly(graph, domains=first.domains)
         if self.graph != "learned" or not self._full_factor_allowed:
             return small
@@ -235,7 +234,7 @@ class ModelBuilder:
         """The factor graph of ask ``index``; with centred kernels it is closed under subsets."""
         if isinstance(self.graph, FactorGraph):
             centred = self.options.centred and self.graph.max_factor_size <= MAX_CENTRED_SIZE
-            return self.graph.closed() if centred else self.graph
+            return self.graph.with_subsets() if centred else self.graph
         return random_forest(np.random.default_rng([self.seed, 2, index]), self.space.dim)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dechbo.data.observations import Observations, Standardisation
 from dechbo.gp import Surrogate
-from dechbo.structure.learner import Learned
+from dechbo.structure import StructurePosterior
 
 REBUILD_EVERY = 10  # every tenth ask fits its model from nothing but the seed and the evaluations
 OUTLIER_DEVIATIONS = 100.0  # a value this many standard deviations away makes a new fit due at once
@@ -22,7 +22,7 @@ class Model:
     scaling: Standardisation
     fitted_on: int  # observations at the last fit
     refitted: bool
-    learned: Learned | None = None  # the result of structure learning, where the graph is learned
+    learned: StructurePosterior | None = None  # the result of structure learning, where the graph is learned
     full_weight: float = 0.0  # of the member with one factor over all variables
     constraints: Mapping[str, Model] = field(default_factory=dict)  # one model of -c for each constraint told
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dechbo.checks import flag, one_of, whole
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 
 KERNELS = ("matern52", "se")
 
@@ -28,15 +28,15 @@ class ModelOptions:
         ``TheoryOptions(beta="theory")`` and ``"theory-factor"`` switch it off.
     graph_samples
         For a learned graph: how many sampled graphs the acquisition averages (Eq. 5).
-    effort
-        For a learned graph: how much work the sampling may cost.
+    structure
+        For a learned graph: how much work structure learning may cost.
     """
 
     kernel: str = "matern52"
     centred: bool = True
     full_factor: bool = True
     graph_samples: int = 3
-    effort: Effort = field(default_factory=Effort)
+    structure: StructureOptions = field(default_factory=StructureOptions)
 
     def __post_init__(self) -> None:
         one_of("kernel", self.kernel, KERNELS)

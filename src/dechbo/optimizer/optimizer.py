@@ -34,8 +34,8 @@ from dechbo.search.engine import Engine, LocalEngine
 from dechbo.search.grids import Granularity, base_candidates, gridded
 from dechbo.search.options import SearchOptions
 from dechbo.space import Space
-from dechbo.space.fixed import checked_fixed, coordinates
-from dechbo.space.inward import moved_inside
+from dechbo.space.fixed import check_fixed, fixed_coordinates
+from dechbo.space.repair import repair_rounding
 from dechbo.structure import Convergence
 from dechbo.theory import RegretReport, TheoryOptions, average_regret, regret_bound
 from dechbo.threads import one_blas_thread
@@ -170,7 +170,7 @@ class Optimizer:
         ``fixed`` holds some parameters at given values. Points asked for and not yet told are pending: they are not
         suggested again, and the model accounts for them.
         """
-        held = checked_fixed(self.space, fixed)
+        held = check_fixed(self.space, fixed)
         count = 1 if n is None else checks.whole("n", n, 1)
         with self._lock:
             self._check_remaining(count, held)
@@ -180,7 +180,7 @@ class Optimizer:
     @one_blas_thread
     def _ask_one(self, held: Params) -> Params:
         started = time.perf_counter()
-        history, fixed = self._history, coordinates(self.space, held)
+        history, fixed = self._history, fixed_coordinates(self.space, held)
         if needs_initial_point(self._problem, history):
             point, info = initial_point(self._problem, history, fixed), AskInfo("initial design", 0.0)
         else:
@@ -190,7 +190,7 @@ class Optimizer:
             point, info = model_point(self._problem, history, model, self._engine, fixed, recurring=recurring)
         params = {**self.space.decode(point), **held}
         if self.space.constraints:
-            params = moved_inside(self.space, params, held)
+            params = repair_rounding(self.space, params, held)
         history.ask(params, held, modelled=info.source != "initial design")
         self.info = replace(info, seconds=time.perf_counter() - started)
         return dict(params)
@@ -396,14 +396,14 @@ class Optimizer:
             on_grid = gridded(builder.searched_by(ask.model, ask.index), self.space)
             if on_grid is not None and self._models.grid_recurs(ask.model, ask.index):
                 data = ask.model.data
-                fixed = coordinates(self.space, self._history.asked[ask.index].fixed)
+                fixed = fixed_coordinates(self.space, self._history.asked[ask.index].fixed)
                 grid = base_candidates(self.space, on_grid.graph, len(data), fixed, granularity)
                 self._engine.prepare(on_grid, data, grid)
 
     def _check_remaining(self, wanted: int, held: Params) -> None:
         """Refuse to ask for what the known constraints forbid, or for more points than a finite space has left."""
-        fixed = coordinates(self.space, held)
-        if self.space.constraints and self.space.region.anchor(fixed) is None:
+        fixed = fixed_coordinates(self.space, held)
+        if self.space.constraints and self.space.region.allowed_point(fixed) is None:
             raise ParameterError(
                 f"no point with {held} satisfies {' and '.join(map(str, self.space.constraints))}: fix other values"
             )

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from dechbo.errors import OptionError, ScopeError, shortened
+from dechbo.errors import OptionError, ScopeError, format_list
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact, MaxSum
 from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
 from dechbo.space import Space
-from dechbo.structure.learner import Effort
+from dechbo.structure import StructureOptions
 from dechbo.theory import TheoryOptions
 
 CUSTOM = "custom"  # stands in a saved run for what plain JSON cannot hold
@@ -29,7 +29,7 @@ def checked_graph(graph: object, space: Space) -> FactorGraph | str:
     if not isinstance(graph, FactorGraph):
         raise OptionError(f'graph is a FactorGraph, "random" or "learned", got {graph!r}')
     if graph.dim != space.dim:
-        names = shortened(list(space.names))
+        names = format_list(list(space.names))
         raise ScopeError(f"the graph has {graph.dim} variables, the space has {space.dim}: {names}")
     return graph
 
@@ -57,7 +57,7 @@ def from_json(space: Space, saved: Mapping[str, Any]) -> dict[str, Any]:
         maximizer = dict(options["maximizer"])
         options["maximizer"] = _MAXIMIZERS[maximizer.pop("name")](**maximizer)
     model, search = dict(options["model"]), dict(options["search"])
-    options["model"] = ModelOptions(**{**model, "effort": Effort(**model["effort"])})
+    options["model"] = ModelOptions(**{**model, "structure": StructureOptions(**model["structure"])})
     options["search"] = SearchOptions(**{**search, "granularity": Granularity(**search["granularity"])})
     if options["theory"]["beta"] == CUSTOM:
         options["theory"] = CUSTOM

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.acquisition import JointAcquisition, bound_tables
+from dechbo.acquisition import JointConfidenceBound, acquisition_tables
 from dechbo.acquisition.feasibility import ConstraintMargin, LearnedConstraint, LogFeasibility
 from dechbo.graph import FactorGraph, Scope
 from dechbo.search.engine import Engine
@@ -35,7 +35,7 @@ DUAL_ROUNDS = 5  # of the multipliers on the grid
 GRID_SHARE = 0.1  # of the work that a search without constraints puts into its base grid
 N_FOLLOWED = 2  # starts of each kind that are followed uphill
 FEASIBILITY_TOLERANCE = 1e-3  # a limit missed by this much, in standard deviations of its values, counts as met
-MAX_LISTED = 2000  # finite spaces up to this size are n_modelled point by point
+MAX_LISTED = 2000  # finite spaces up to this size are searched point by point
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class ConstrainedSearch:
 
     def _margins(self, beta: float, *, lower: bool = False) -> list[ConstraintMargin]:
         return [
-            ConstraintMargin(JointAcquisition(limit.posterior, beta, lower), limit.threshold)
+            ConstraintMargin(JointConfidenceBound(limit.posterior, beta, lower), limit.threshold)
             for limit in self.constraints
         ]
 
@@ -135,7 +135,7 @@ class ConstrainedSearch:
         work = replace(search.granularity, work=GRID_SHARE * search.granularity.work)
         candidates = base_candidates(space, graph, len(search.data), search.fixed, work)
         walls = space.region.tables(candidates)
-        tables = [bound_tables(limit.posterior, candidates, search.beta) for limit in limits]
+        tables = [acquisition_tables(limit.posterior, candidates, search.beta) for limit in limits]
         multipliers = np.zeros(len(self.constraints))
         points: list[Array] = []
         for turn in range(DUAL_ROUNDS):

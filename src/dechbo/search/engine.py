@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.acquisition import TableCache, bound_tables
+from dechbo.acquisition import TableCache, acquisition_tables
 from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
 from dechbo.gp import Surrogate
-from dechbo.gp.ensemble import Posterior, members_of
+from dechbo.gp.ensemble import Posterior, weighted_members
 from dechbo.graph import Scope
 from dechbo.maxsum import Maximizer, Maximum, MaxSum
 
@@ -72,18 +72,18 @@ class LocalEngine:
         if pending is not None:
             posterior = posterior.with_pending(pending)
         caches = self._caches_for(posterior) if recurring else None
-        tables = bound_tables(posterior, candidates, beta, caches=caches)
+        tables = acquisition_tables(posterior, candidates, beta, caches=caches)
         return self.maximizer.maximize(tables.plus(extra) if extra else tables)
 
     def prepare(self, gp: Surrogate, data: Observations, candidates: Sequence[Array]) -> None:
         """Grow the cached solves by the new observations."""
         posterior = gp.condition(data)
-        for (_, member), cache in zip(members_of(posterior), self._caches_for(posterior), strict=True):
+        for (_, member), cache in zip(weighted_members(posterior), self._caches_for(posterior), strict=True):
             cache.prepare(member, candidates)
 
     def _caches_for(self, posterior: Posterior) -> list[TableCache]:
         """One cache for each member of the model; they share the memory."""
-        many = len(members_of(posterior))
+        many = len(weighted_members(posterior))
         if len(self._caches) != many:
             self._caches = [TableCache(memory_limit=self.memory_limit // many) for _ in range(many)]
         return self._caches

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.acquisition import AverageAcquisition
+from dechbo.acquisition import EnsembleUCB
 from dechbo.data.excluded import Exclusion
 from dechbo.data.history import RESOLUTION
 from dechbo.data.observations import Observations
@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 COARSE_SPACING = 1 / 12  # a spacing above this may hide a hill between two candidates
 MAX_DRAWS = 10_000  # random points after which a space counts as exhausted
 MAX_CONSTRAINED_DRAWS, MAX_IDLE_DRAWS = 200, 50  # under constraints: in all, and in a row without a new point
-MAX_ENUMERATED = 20_000  # finite spaces up to this size are n_modelled point by point where points are excluded
+MAX_ENUMERATED = 20_000  # finite spaces up to this size are searched point by point where points are excluded
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +113,9 @@ class Search:
         )
 
     def _at_anchor(self, candidates: list[Array], maximum: Maximum) -> Maximum:
-        anchor = self.space.region.anchor(self.fixed)
+        anchor = self.space.region.allowed_point(self.fixed)
         if anchor is None:
-            raise AssertionError("a slice without an allowed point is n_modelled")
+            raise AssertionError("a slice without an allowed point is searched")
         held = set(self.space.region.variables)
         choice = np.array([np.searchsorted(v, anchor[i]) if i in held else 0 for i, v in enumerate(candidates)])
         value = float(self.acquisition.values(_chosen(candidates, replace(maximum, choice=choice))[None])[0])
@@ -179,9 +179,9 @@ class Search:
         )
 
     @cached_property
-    def acquisition(self) -> AverageAcquisition:
+    def acquisition(self) -> EnsembleUCB:
         """phi off the grid, deviations conditioned on the pending points."""
-        return AverageAcquisition.of(self.posterior, self.beta)
+        return EnsembleUCB.of(self.posterior, self.beta)
 
     @cached_property
     def base(self) -> list[Array]:
@@ -301,7 +301,7 @@ def bounded_draws(space: Space, points: Iterable[Array], known: int) -> Iterator
 
 
 def _outward(
-    acquisition: AverageAcquisition, start: Array, candidates: Sequence[Array], region: Region
+    acquisition: EnsembleUCB, start: Array, candidates: Sequence[Array], region: Region
 ) -> Iterator[tuple[float, Array]]:
     """Points of the grid in the order of a best-first search that changes one coordinate at a time.
 

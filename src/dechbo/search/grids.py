@@ -94,7 +94,7 @@ def base_candidates(
         np.array([fixed[i]]) if i in fixed else parameter.grid(int(counts[i]))
         for i, parameter in enumerate(space.parameters)
     ]
-    anchor = space.region.anchor(fixed) if space.constraints else None
+    anchor = space.region.allowed_point(fixed) if space.constraints else None
     if anchor is not None:  # every grid has an allowed cell
         for i in set(space.region.variables) - set(fixed):
             grid[i] = np.unique(np.append(grid[i], anchor[i]))

@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.acquisition import JointAcquisition
+from dechbo.acquisition import JointConfidenceBound
 from dechbo.data.excluded import Exclusion
 from dechbo.data.observations import Observations
-from dechbo.gp.ensemble import Posterior, members_of
+from dechbo.gp.ensemble import Posterior, weighted_members
 from dechbo.search.polish import polish
 from dechbo.space import Space
 
@@ -51,9 +51,9 @@ class JointSearch:
     without_pending: Posterior | None = None
 
     @cached_property
-    def joint(self) -> JointAcquisition:
+    def joint(self) -> JointConfidenceBound:
         """The bound."""
-        return JointAcquisition(self.posterior, self.beta)
+        return JointConfidenceBound(self.posterior, self.beta)
 
     def best(self, known: Sequence[Array] = ()) -> tuple[float, Array] | None:
         """The point with the highest joint bound, from ``known`` and scattered starts; None if all are excluded."""
@@ -137,7 +137,7 @@ class JointSearch:
         """Random points, points that differ from the incumbent in one coordinate, and points around the incumbents."""
         d = self.space.dim
         rng = np.random.default_rng([len(self.data), len(self.posterior_points)])
-        members = len(members_of(self.posterior))
+        members = len(weighted_members(self.posterior))
         many = int(np.clip(WORK / (16 * d * len(self.posterior_points) * members), 16, N_STARTS))
         parts = [np.array([self.space.from_uniform(u) for u in rng.random((many, d))])]
         along = [(i, x) for i in rng.permutation(d)[:many].tolist() for x in self.lines[i]]
@@ -145,15 +145,15 @@ class JointSearch:
         line = np.tile(self.incumbent, (len(along), 1))
         line[np.arange(len(along)), [i for i, _ in along]] = [x for _, x in along]
         parts.append(line)
-        parts += [self._scattered(rng, champion, many) for champion in self._incumbents]
+        parts += [self._scattered(rng, centre, many) for centre in self._incumbents]
         chosen = np.vstack(parts)
         chosen[:, list(self.fixed)] = list(self.fixed.values())
-        return self.space.region.pulled(chosen, self.incumbent) if self.space.constraints else chosen
+        return self.space.region.pull_inside(chosen, self.incumbent) if self.space.constraints else chosen
 
     @property
     def posterior_points(self) -> Array:
         """Observed and pending points."""
-        return members_of(self.posterior)[0][1].X
+        return weighted_members(self.posterior)[0][1].X
 
     def _scattered(self, rng: np.random.Generator, centre: Array, many: int) -> Array:
         """Points that share most coordinates with ``centre``: numbers move a little, categories are drawn again."""
@@ -175,7 +175,7 @@ class JointSearch:
 def posterior_means(posterior: Posterior, data: Observations) -> Array:
     """The posterior means at the observed points, K alpha = y - noise alpha, (n,)."""
     means = np.zeros(len(data))
-    for weight, member in members_of(posterior):
+    for weight, member in weighted_members(posterior):
         noise = member.gp.hyperparameters.noise + data.noise + member.jitter
         means += weight * (data.y - noise * member.alpha[: len(data)])
     return means
@@ -184,7 +184,7 @@ def posterior_means(posterior: Posterior, data: Observations) -> Array:
 def _gain(posterior: Posterior, points: Array, base: Array) -> Array:
     """Mean and two deviations of f - f(base) at ``points`` (n, d)."""
     total = np.zeros(len(points))
-    for weight, member in members_of(posterior):
-        mean, deviation = member.gain(points, base)
+    for weight, member in weighted_members(posterior):
+        mean, deviation = member.difference(points, base)
         total += weight * (mean + 2 * deviation)
     return total

@@ -44,7 +44,7 @@ class Edge:
 
     def value_and_gradient(self, point: Array) -> tuple[float, Array]:
         """Positive inside."""
-        return self.region.slopes(self.number, point)
+        return self.region.slack_and_gradient(self.number, point)
 
 
 def polish(

@@ -1,8 +1,8 @@
-"""The search space, and its encoding as points.
+"""The search space and the encoding of its points.
 
-Notation: d = ``dim`` parameters; a *point* is an array (d,). Numeric coordinates lie in the unit interval, with the
-log scale already applied (log scale is a scale); a categorical coordinate is the index of its choice, as a float.
-Discrete numeric parameters hold the values low + k step, k = 0 … last; their candidates are real values only.
+Notation: d = ``dim`` parameters; a *point* is an array (d,). Numeric coordinates are in [0, 1], linear in the value or
+in its logarithm; a categorical coordinate is the index of its choice, as a float. Discrete numeric parameters
+have the values low + k step, k = 0 … last, and grids contain only coordinates of these values.
 """
 
 from dechbo.space.categorical import Categorical

@@ -1,4 +1,4 @@
-"""Categorical: a choice without an order."""
+"""Categorical: one of several unordered choices. Tested by tests/space/test_parameters.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.errors import ParameterError, SpaceError, shortened
+from dechbo.errors import ParameterError, SpaceError, format_list
 
 Array = NDArray[np.float64]
 Choice = None | bool | int | float | str
@@ -19,7 +19,7 @@ Choice = None | bool | int | float | str
 
 @dataclass(frozen=True, eq=False)
 class Categorical:
-    """One of ``choices``, without an order; each is None, a bool, an int, a finite float or a str."""
+    """One of ``choices``, which have no order; each is None, a bool, an int, a finite float or a str."""
 
     choices: Sequence[Choice]
 
@@ -53,23 +53,23 @@ class Categorical:
 
     @property
     def cardinality(self) -> float:
-        """How many choices there are."""
+        """The number of choices."""
         return float(len(self.choices))
 
     def encode(self, value: object) -> float:
-        """The index of the choice ``value``, which has to have the choice's own type."""
+        """The index of the choice ``value``; types have to match."""
         native = _native(value)
         try:
             return self._index[type(native), native]
         except (KeyError, TypeError):
-            raise ParameterError(f"expected one of {shortened(self.choices)}, got {value!r}") from None
+            raise ParameterError(f"expected one of {format_list(self.choices)}, got {value!r}") from None
 
     def decode(self, u: float) -> Choice:
         """The choice whose index is nearest to ``u``."""
         return self.choices[min(max(math.floor(u + 0.5), 0), len(self.choices) - 1)]
 
     def grid(self, n: int, low: float = 0.0, high: float = 1.0) -> Array:
-        """The indices of all choices, whatever n and the interval: choices have no order."""
+        """The indices of all choices, for every n and interval, because choices have no order."""
         return np.arange(len(self.choices), dtype=np.float64)
 
     def from_uniform(self, u: float) -> float:
@@ -89,5 +89,5 @@ class Categorical:
 
 
 def _native(value: Any) -> Any:
-    """A plain Python value in place of a numpy scalar."""
+    """``value``, with a NumPy scalar converted to a Python value."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,16 +1,16 @@
-"""Parameters that an ask holds at given values."""
+"""Parameters that an ask fixes at given values. Tested by tests/optimizer/test_optimizer.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from dechbo.errors import ParameterError, shortened
+from dechbo.errors import ParameterError, format_list
 from dechbo.space.space import Space
 
 
-def checked_fixed(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the user holds fixed, checked, as plain values."""
+def check_fixed(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Check ``fixed`` and return it with plain Python values."""
     if fixed is None:
         return {}
     if not isinstance(fixed, Mapping):
@@ -18,7 +18,9 @@ def checked_fixed(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, An
     names = dict(zip(space.names, space.is_continuous, strict=True))
     unknown = [name for name in fixed if name not in names]
     if unknown:
-        raise ParameterError(f"fixed names {unknown}, which are not parameters; the space has {shortened(list(names))}")
+        raise ParameterError(
+            f"fixed names {unknown}, which are not parameters; the space has {format_list(list(names))}"
+        )
     native: dict[str, Any] = {}
     for name, value in fixed.items():
         try:
@@ -29,6 +31,6 @@ def checked_fixed(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, An
     return native
 
 
-def coordinates(space: Space, fixed: Mapping[str, Any]) -> dict[int, float]:
-    """The same as coordinates, by the index of the parameter."""
+def fixed_coordinates(space: Space, fixed: Mapping[str, Any]) -> dict[int, float]:
+    """The encoded values, keyed by parameter index."""
     return {i: space[name].encode(fixed[name]) for i, name in enumerate(space.names) if name in fixed}

@@ -1,4 +1,4 @@
-"""Known linear constraints between parameters, in their own units: ``a + 2*b <= 1``."""
+"""Known linear constraints on parameters, in their own units: ``a + 2*b <= 1``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from dechbo.errors import SpaceError
 from dechbo.space.numeric import real
 
-MOST_PARAMETERS = 4
+MAX_PARAMETERS = 4  # of one constraint
+TOLERANCE = 1e-9  # relative to the size of the sum: 0.1 + 0.2 <= 0.3 holds
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])|(?P<name>[^\W\d][\w.]*)"
@@ -21,9 +22,9 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """sum_i coefficients[i] * parameter_i <= upper; a parameter on a log scale counts with its real value.
+    """sum_i coefficients[i] * parameter_i <= upper; a parameter on a log scale enters with its value, not its log.
 
-    ``Linear.parse("a + 2*b <= 1")`` reads one; ``>=`` is the same with all signs changed.
+    ``Linear.parse("a + 2*b <= 1")`` parses one; ``>=`` is the same with all signs changed.
     """
 
     coefficients: Mapping[str, float]
@@ -35,21 +36,21 @@ class Linear:
         numbers = {name: _finite(f"the coefficient of {name!r}", c) for name, c in self.coefficients.items()}
         object.__setattr__(self, "coefficients", {name: c for name, c in numbers.items() if c != 0})
         object.__setattr__(self, "upper", _finite("upper", self.upper))
-        if not 1 <= len(self.coefficients) <= MOST_PARAMETERS:
+        if not 1 <= len(self.coefficients) <= MAX_PARAMETERS:
             raise SpaceError(
-                f"a linear constraint is between 1 and {MOST_PARAMETERS} parameters with coefficients other than 0, "
+                f"a linear constraint needs 1 to {MAX_PARAMETERS} parameters with coefficients other than 0, "
                 f"got {numbers}"
             )
 
     @classmethod
     def parse(cls, text: str) -> Linear:
-        """The constraint that a text like ``2*lr - wd >= 0`` says: numbers, names, ``+ - *`` and one relation.
+        """Parse a text like ``2*lr - wd >= 0``: numbers, names, ``+ - *`` and one relation.
 
-        Names are letters, digits, ``_`` and ``.``; for others write ``Linear({"my-name": 1}, upper=1)``. ``<`` is
-        taken as ``<=``.
+        Names consist of letters, digits, ``_`` and ``.``; for others write ``Linear({"my-name": 1}, upper=1)``. ``<``
+        means ``<=``.
         """
         if not isinstance(text, str):
-            raise SpaceError(f"a constraint is a text like 'a + 2*b <= 1' or a Linear, got {text!r:.80}")
+            raise SpaceError(f"a constraint is a string like 'a + 2*b <= 1' or a Linear, got {text!r:.80}")
         tokens = list(_tokens(text))
         relations = [k for k, (kind, _) in enumerate(tokens) if kind == "relation"]
         if len(relations) != 1:
@@ -70,7 +71,7 @@ class Linear:
             raise SpaceError(f"constraint {text!r}: {error}") from None
 
     def __str__(self) -> str:
-        """As ``parse`` reads it, with a positive coefficient first."""
+        """The text that ``parse`` reads, with a positive coefficient first."""
         flip = 1.0 if next(iter(self.coefficients.values())) > 0 else -1.0
         text = ""
         for name, coefficient in self.coefficients.items():

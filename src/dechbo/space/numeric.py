@@ -1,4 +1,4 @@
-"""Numeric parameters: Float and Int."""
+"""Numeric parameters: Float and Int. Tested by tests/space/test_parameters.py and test_encoding.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dechbo.space.scales import Interval, Lattice
 
 Array = NDArray[np.float64]
 
-_MOST_STEPS = 2**50  # beyond this a step cannot be told from a continuous range
+_MAX_STEPS = 2**50  # with more, floats cannot tell neighbouring values apart
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,19 @@ class Float:
                 raise SpaceError("Float takes log=True or a step, got both: leave one of them out")
             _check_step("Float", *(_decimal(x) for x in (self.step, self.low, self.high)))
             spacing = math.ulp(max(abs(self.low), abs(self.high)))
-            if self.step < spacing or self.cardinality - 1 > _MOST_STEPS:
+            if self.step < spacing or self.cardinality - 1 > _MAX_STEPS:
                 raise SpaceError(
-                    f"Float needs a step that tells its values apart, got step={self.step!r} on [{self.low!r}, "
-                    f"{self.high!r}]: leave step out"
+                    f"Float needs a step that floats can resolve, got step={self.step!r} on "
+                    f"[{self.low!r}, {self.high!r}]: leave step out"
                 )
 
     @property
     def cardinality(self) -> float:
-        """How many values there are; infinity without a step."""
+        """The number of values; infinity without a step."""
         return self._values.cardinality
 
     def encode(self, value: object) -> float:
-        """The coordinate of ``value``; a value within 1e-9 (relative) of a step is taken as that step."""
+        """The coordinate of ``value``; a value within 1e-9 (relative) of a step counts as that step."""
         number = value if type(value) is float else real(value)
         u = None if number is None else self._values.encode(number)
         if u is None:
@@ -78,7 +78,7 @@ class Float:
     def _values(self) -> Interval | Lattice:
         if self.step is None:
             return Interval(self.low, self.high, self.log)
-        # decimal digits as the user wrote them, in whole numbers: 0.05 k is then the float that prints as such
+        # exact decimal arithmetic on whole numbers, so that low + k step is the float that prints as expected
         low, high, step = _decimal(self.low), _decimal(self.high), _decimal(self.step)
         common = math.lcm(low.denominator, step.denominator)
         return Lattice(int(low * common), int(step * common), common, (high - low) // step)
@@ -92,8 +92,8 @@ class Float:
 class Int:
     """A whole number from low to high, both included; with ``step`` only low, low + step, … up to high.
 
-    ``decode(encode(v)) == v`` up to 2**50 values (2**40 on a log scale); beyond that it is the nearest value that
-    a float can tell apart.
+    ``decode(encode(v)) == v`` up to 2**50 values (2**40 on a log scale); with more, it is the nearest value that a
+    float can represent.
     """
 
     low: int
@@ -116,11 +116,11 @@ class Int:
 
     @property
     def cardinality(self) -> float:
-        """How many values there are."""
+        """The number of values."""
         return self._values.cardinality
 
     def encode(self, value: object) -> float:
-        """The coordinate of ``value``; a float counts as a whole number where it is one."""
+        """The coordinate of ``value``; a float that is a whole number counts as one."""
         number = value if type(value) is int else _whole(value)
         k, rest = (-1, 0) if number is None else divmod(number - self.low, self.step)
         if rest or not 0 <= k <= self._values.last:
@@ -134,7 +134,7 @@ class Int:
     def grid(self, n: int, low: float = 0.0, high: float = 1.0) -> Array:
         """At most n sorted, distinct coordinates of real values, spread evenly over [low, high], ends included.
 
-        Never empty: where the interval holds no value, the one nearest to its middle.
+        Never empty: if the interval contains no value, the one nearest to its middle.
         """
         return self._values.grid(n, low, high)
 
@@ -182,7 +182,7 @@ def _finite(name: str, value: object) -> float:
 
 
 def _decimal(number: float) -> Fraction:
-    """The number as it prints: 1/10 for 0.1."""
+    """The number as printed: 1/10 for 0.1."""
     return Fraction(repr(number))
 
 

@@ -1,4 +1,4 @@
-"""Any parameter, and its plain JSON."""
+"""The union of all parameter types, and reading one from JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KINDS: dict[object, type[Parameter]] = {"float": Float, "int": Int, "categorica
 
 
 def parameter_from_json(data: Mapping[str, Any]) -> Parameter:
-    """The parameter that its ``to_json`` wrote."""
+    """Read what ``to_json`` wrote."""
     kind = data.get("type") if isinstance(data, Mapping) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         raise SpaceError(f"expected the JSON of a parameter with a type out of {list(_KINDS)}, got {data!r}")

@@ -1,4 +1,7 @@
-"""Values and coordinates in [0, 1]: an interval of reals, or a lattice of evenly spaced values."""
+"""Maps between values and coordinates in [0, 1]: an interval of reals, or a lattice of evenly spaced values.
+
+Tested by tests/space/test_encoding.py.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from dechbo.errors import OptionError
 
 Array = NDArray[np.float64]
 
-_TOLERANCE = 1e-9  # how far, relatively, a given value may lie from the step that it means
+_TOLERANCE = 1e-9  # relative distance within which a value counts as a step of the lattice
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class LinearScale:
 
     @cached_property
     def _half(self) -> float:
-        """1, or ½ where high - low itself would overflow."""
+        """1, or ½ if high - low would overflow."""
         return 1.0 if math.isfinite(self.high - self.low) else 0.5
 
     @cached_property
@@ -44,14 +47,14 @@ class LinearScale:
 
 @dataclass(frozen=True)
 class LogScale:
-    """u = log(v / low) / log(high / low), through log1p: bounds close to each other keep their digits."""
+    """u = log(v / low) / log(high / low), by log1p, which keeps precision if the bounds are close to each other."""
 
     low: float
     high: float
 
     @cached_property
     def _wide(self) -> bool:
-        return math.log(self.high) - math.log(self.low) > 600.0  # high / low would overflow or nearly so
+        return math.log(self.high) - math.log(self.low) > 600.0  # high / low would overflow, or nearly
 
     @cached_property
     def _span(self) -> float:
@@ -73,7 +76,7 @@ class LogScale:
         return self.low + self.offset(u)
 
     def offset(self, u: float) -> float:
-        """How far the value at coordinate ``u`` lies above low, with all its digits."""
+        """The value at coordinate ``u`` minus low, at full precision."""
         return self.low * math.expm1(u * self._span)
 
 
@@ -92,7 +95,7 @@ class Interval:
         return LogScale(self.low, self.high) if self.log else LinearScale(self.low, self.high)
 
     def encode(self, value: float) -> float | None:
-        """The coordinate of ``value``; None outside of the bounds."""
+        """The coordinate of ``value``; None outside the bounds."""
         return self._scale.unit(value) if self.low <= value <= self.high else None
 
     def decode(self, u: float) -> float:
@@ -102,8 +105,8 @@ class Interval:
         return self.high if u >= 1.0 else min(max(self._scale.value(u), self.low), self.high)
 
     def grid(self, n: int, low: float, high: float) -> Array:
-        """n coordinates spread evenly over [low, high], ends included; one is the middle."""
-        low, high = _part(n, low, high)
+        """n coordinates spread evenly over [low, high], ends included; for n = 1 the middle."""
+        low, high = _checked_interval(n, low, high)
         return np.unique(np.linspace(low, high, n)) if n > 1 else np.array([(low + high) / 2])
 
     def from_uniform(self, u: float) -> float:
@@ -113,7 +116,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Lattice:
-    """The values (first + k step) / common for k = 0 … last, in whole numbers: rounded once, at the end."""
+    """The values (first + k step) / common for k = 0 … last, computed in whole numbers and rounded once."""
 
     first: int
     step: int
@@ -123,7 +126,7 @@ class Lattice:
 
     @property
     def cardinality(self) -> float:
-        """last + 1."""
+        """The number of values, last + 1."""
         return float(self.last + 1)
 
     @cached_property
@@ -131,11 +134,11 @@ class Lattice:
         return LogScale(self.first, self.first + self.last * self.step)
 
     @cached_property
-    def _draws(self) -> LogScale:
+    def _uniform_scale(self) -> LogScale:
         return LogScale(self.first, self.first + (self.last + 1) * self.step)
 
     def encode(self, value: float) -> float | None:
-        """The coordinate of the value nearest to ``value``; None where the two differ by more than rounding."""
+        """The coordinate of the value nearest to ``value``; None if the two differ by more than rounding error."""
         if not math.isfinite(value):
             return None
         above, below = value.as_integer_ratio()
@@ -167,13 +170,13 @@ class Lattice:
         return below if u - self.unit(below) <= self.unit(below + 1) - u else below + 1
 
     def from_uniform(self, u: float) -> float:
-        """The coordinate of a draw: of the floor(u (last + 1))-th value, or of the value below on the log scale."""
-        k = int(self._draws.offset(u) / self.step if self.log else u * (self.last + 1))
+        """The coordinate of value number floor(u (last + 1)), or of the value below the draw on a log scale."""
+        k = int(self._uniform_scale.offset(u) / self.step if self.log else u * (self.last + 1))
         return self.unit(min(max(k, 0), self.last))
 
     def grid(self, n: int, low: float, high: float) -> Array:
-        """At most n distinct coordinates in [low, high], evenly on the scale; never none."""
-        low, high = _part(n, low, high)
+        """At most n distinct coordinates in [low, high], evenly spaced on the scale; never empty."""
+        low, high = _checked_interval(n, low, high)
         start, stop = self.nearest(low), self.nearest(high)
         start += self.unit(start) < low
         stop -= self.unit(stop) > high
@@ -186,13 +189,13 @@ class Lattice:
         """n distinct k from start to stop, nearest to evenly spaced coordinates, ends included."""
         chosen = [self.nearest(u) for u in np.linspace(self.unit(start), self.unit(stop), n).tolist()]
         chosen[0], chosen[-1] = start, stop
-        for j in range(1, n):  # crowded where a log scale has fewer values than targets: move up
+        for j in range(1, n):  # a log scale may have fewer values than targets: move up
             chosen[j] = min(max(chosen[j], chosen[j - 1] + 1), stop - (n - 1 - j))
         return chosen
 
 
-def _part(n: int, low: float, high: float) -> tuple[float, float]:
-    """The part of [0, 1] that a grid of n candidates covers."""
+def _checked_interval(n: int, low: float, high: float) -> tuple[float, float]:
+    """Check n, and clip [low, high] to [0, 1]."""
     if n < 1:
         raise OptionError(f"a grid needs n >= 1 candidates, got {n}")
     return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)

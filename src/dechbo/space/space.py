@@ -1,4 +1,4 @@
-"""The space: named parameters, and the points that they make."""
+"""The search space: named parameters, known constraints, and the encoding of points."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.errors import ParameterError, SpaceError, shortened
-from dechbo.space.categorical import Categorical, Choice
+from dechbo.errors import ParameterError, SpaceError, format_list
+from dechbo.space.categorical import Categorical
 from dechbo.space.linear import Linear
 from dechbo.space.numeric import Float, Int, real
 from dechbo.space.parameters import Parameter, parameter_from_json
@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 class Space:
     """Named parameters in a fixed order, which is the order of the coordinates of a point.
 
-    ``constraints`` are known linear ones between at most 4 numeric parameters, in their own units: texts like
-    ``"a + 2*b <= 1"`` or ``Linear`` objects. No suggestion ever breaks one.
+    ``constraints`` are known linear constraints on at most 4 numeric parameters each, in their own units: strings like
+    ``"a + 2*b <= 1"`` or ``Linear`` objects. No suggestion ever violates one.
     """
 
     _parameters: dict[str, Parameter]
@@ -102,17 +102,17 @@ class Space:
 
     @cached_property
     def cardinality(self) -> float:
-        """How many points there are; infinity where a parameter is continuous, or where a float cannot say it."""
+        """The number of points; infinity if a parameter is continuous, or if the number overflows a float."""
         return math.prod(parameter.cardinality for parameter in self.parameters)
 
     @cached_property
     def log_cardinality(self) -> float:
-        """The natural logarithm of the number of points; finite wherever ``is_finite``."""
+        """The natural logarithm of the number of points; finite if ``is_finite``."""
         return math.fsum(math.log(parameter.cardinality) for parameter in self.parameters)
 
     @property
     def is_finite(self) -> bool:
-        """Whether no parameter is continuous."""
+        """Whether all parameters are discrete."""
         return self.log_cardinality < math.inf
 
     @cached_property
@@ -122,11 +122,11 @@ class Space:
 
     @cached_property
     def is_categorical(self) -> NDArray[np.bool_]:
-        """(d,) Which parameters are choices without an order."""
+        """(d,) Which parameters are Categorical."""
         return _frozen(parameter.kernel_kind == "categorical" for parameter in self.parameters)
 
     def encode(self, params: Mapping[str, object]) -> Array:
-        """The point (d,) of one value for each name."""
+        """The point (d,) of a dict with one value per parameter."""
         if not isinstance(params, Mapping):
             raise ParameterError(f"expected a dict of names to values, got {params!r}")
         self._check_names(params)
@@ -138,8 +138,8 @@ class Space:
                 raise ParameterError(f"parameter {name!r}: {error}") from None
         return np.array(point)
 
-    def decode(self, point: Array) -> dict[str, Choice]:
-        """One native Python value for each name, in the space's order."""
+    def decode(self, point: Array) -> dict[str, Any]:
+        """One native Python value per parameter, in the order of the space."""
         coordinates = self._coordinates(point)
         return {
             name: parameter.decode(u)
@@ -147,18 +147,18 @@ class Space:
         }
 
     def native(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """``params``, checked, as plain values; a number on a continuous scale stays the very number given."""
+        """Check ``params`` and return plain Python values; values of continuous parameters are not rounded."""
         decoded = self.decode(self.encode(params))
         continuous = zip(self.names, self.is_continuous, strict=True)
         return {name: float(params[name]) if free else decoded[name] for name, free in continuous}
 
     def from_uniform(self, u: Array) -> Array:
-        """The point of d uniform draws in [0, 1), so that every value of a discrete parameter can come."""
+        """The point of d uniform draws in [0, 1), so that every value of a discrete parameter is possible."""
         draws = self._coordinates(u)
         return np.array([p.from_uniform(draw) for p, draw in zip(self.parameters, draws, strict=True)])
 
     def draw(self, rng: np.random.Generator, fixed: Mapping[int, float]) -> Array:
-        """A random point with the coordinates ``fixed`` that satisfies every constraint, if there is one."""
+        """A random point with the coordinates ``fixed``; it satisfies every constraint if that is possible."""
         point = self.from_uniform(rng.random(self.dim))
         point[list(fixed)] = list(fixed.values())
         if not self.constraints or self.region.allows(point[None])[0]:
@@ -175,14 +175,14 @@ class Space:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Space:
-        """The space that ``to_json`` wrote."""
+        """Read what ``to_json`` wrote."""
         try:
             entries = [dict(entry) for entry in data["parameters"]]
             names = [entry.pop("name") for entry in entries]
         except (KeyError, TypeError, ValueError):
             raise SpaceError(f"expected the JSON of a space, {{'parameters': [{{'name': …}}]}}, got {data!r}") from None
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-            raise SpaceError(f"the JSON of a space needs distinct strings as names, got {shortened(names)}")
+            raise SpaceError(f"the JSON of a space needs distinct strings as names, got {format_list(names)}")
         limits = [Linear.from_json(entry) for entry in data.get("constraints", ())]
         return cls(dict(zip(names, map(parameter_from_json, entries), strict=True)), limits)
 
@@ -202,12 +202,12 @@ class Space:
         if len(params) < self.dim:
             missing = [name for name in self.names if name not in params]
             raise ParameterError(
-                f"expected a value for every parameter, but {shortened(missing)} are missing: add them"
+                f"expected a value for every parameter, but {format_list(missing)} are missing: add them"
             )
 
     def _unknown(self, name: object) -> str:
         close = get_close_matches(str(name), self.names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"the space has {shortened(self.names)}"
+        hint = f"did you mean {close[0]!r}?" if close else f"the space has {format_list(self.names)}"
         return f"no parameter is called {name!r}; {hint}"
 
 

@@ -1,38 +1,8 @@
-"""Where factor graphs come from when nobody gives one: random forests, and a chain over interactions."""
+"""Factor graphs that nobody gave: random forests, and Markov chains over sets of interactions."""
 
-from dechbo.structure.diagnostics import (
-    Convergence,
-    diagnose,
-    effective_sample_size,
-    pair_indicators,
-    pair_probabilities,
-    split_rhat,
-)
+from dechbo.structure.diagnostics import Convergence
 from dechbo.structure.forest import random_forest
-from dechbo.structure.moves import MOVE_PROBABILITIES, Moves, Proposal
-from dechbo.structure.prior import GraphPrior, Interactions, PairScores, ScopeIndex, graph_of
-from dechbo.structure.sampler import GraphSampler, MoveCounts, State, StepInfo, Target, Trace
+from dechbo.structure.learner import StructureOptions, StructurePosterior, learn_structure
+from dechbo.structure.prior import GraphPrior
 
-__all__ = [
-    "MOVE_PROBABILITIES",
-    "Convergence",
-    "GraphPrior",
-    "GraphSampler",
-    "Interactions",
-    "MoveCounts",
-    "Moves",
-    "PairScores",
-    "Proposal",
-    "ScopeIndex",
-    "State",
-    "StepInfo",
-    "Target",
-    "Trace",
-    "diagnose",
-    "effective_sample_size",
-    "graph_of",
-    "pair_indicators",
-    "pair_probabilities",
-    "random_forest",
-    "split_rhat",
-]
+__all__ = ["Convergence", "GraphPrior", "StructureOptions", "StructurePosterior", "learn_structure", "random_forest"]

@@ -1,6 +1,6 @@
-"""Have the chains mixed? Split R-hat and effective sample size over chains; pair inclusion from samples.
+"""Convergence of the chains: split R-hat, effective sample size, and pair inclusion probabilities.
 
-Notation (Gelman et al., Bayesian Data Analysis, 3rd ed., §11.4–11.5): each chain is cut into two halves, which makes
+Notation (Gelman et al., Bayesian Data Analysis, 3rd ed., §11.4–11.5): each chain is split into two halves, which gives
 M sequences of N draws; W is the mean of their variances, B/N the variance of their means,
 
     var⁺ = (N − 1)/N · W + B/N,   R-hat = sqrt(var⁺ / W),
@@ -22,17 +22,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from dechbo.errors import DataError
 from dechbo.graph import Scope
-from dechbo.structure.prior import Interactions
 from dechbo.structure.sampler import Trace
+from dechbo.structure.scopes import ScopeSet
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
-    """R-hat and effective sample size of the log posterior and of every pair that is neither always nor never in."""
+    """R-hat and effective sample size of the log posterior and of every pair that is in some samples but not in all."""
 
-    rhat: float  # of the log posterior; NaN where it never changed: a chain that stood still proves nothing
+    rhat: float  # of the log posterior; NaN if it never changed: a chain that never moved proves nothing
     ess: float
     pairs: tuple[Scope, ...]
     pair_rhat: Array  # (len(pairs),)
@@ -40,12 +40,12 @@ class Convergence:
 
     @property
     def worst_rhat(self) -> float:
-        """The largest R-hat of all; NaN where nothing ever changed."""
+        """The largest R-hat; NaN if nothing ever changed."""
         return max([*self.pair_rhat.tolist(), *([] if math.isnan(self.rhat) else [self.rhat])], default=math.nan)
 
 
 def diagnose(traces: Sequence[Trace]) -> Convergence:
-    """Compare chains of the same length that target the same law."""
+    """Compare chains of the same length with the same target."""
     lengths = {len(trace.samples) for trace in traces}
     if len(lengths) != 1:
         raise DataError(f"chains to compare need the same number of samples, got {sorted(lengths)}")
@@ -84,9 +84,9 @@ def effective_sample_size(chains: ArrayLike) -> Array:
     return np.asarray(m * n / np.maximum(tau, 1 / np.log10(m * n)))
 
 
-def pair_indicators(chains: Sequence[Sequence[Interactions]]) -> tuple[tuple[Scope, ...], Array]:
-    """The pairs that share a factor in some but not all samples, and whether each sample has them: (m, n, pairs)."""
-    known: dict[Interactions, frozenset[Scope]] = {}
+def pair_indicators(chains: Sequence[Sequence[ScopeSet]]) -> tuple[tuple[Scope, ...], Array]:
+    """The pairs that share a factor in some samples but not in all, and an indicator (m, n, pairs) of each."""
+    known: dict[ScopeSet, frozenset[Scope]] = {}
     for chain in chains:
         for sample in chain:
             if sample not in known:
@@ -102,7 +102,7 @@ def pair_indicators(chains: Sequence[Sequence[Interactions]]) -> tuple[tuple[Sco
 
 
 def pair_probabilities(dim: int, samples: Iterable[Iterable[Scope]]) -> Array:
-    """(d, d): the share of samples in which two variables are in a common factor; symmetric, 0 on the diagonal."""
+    """The share of samples in which two variables are in a common factor: (d, d), symmetric, 0 on the diagonal."""
     visits = Counter(frozenset(sample) for sample in samples)
     if not visits:
         raise DataError("pair probabilities need at least one sample, got none")
@@ -113,13 +113,13 @@ def pair_probabilities(dim: int, samples: Iterable[Iterable[Scope]]) -> Array:
     return (counts + counts.T) / visits.total()
 
 
-def _pairs_of(interactions: Interactions) -> frozenset[Scope]:
-    """Each pair within some scope, once however many scopes hold it."""
+def _pairs_of(interactions: ScopeSet) -> frozenset[Scope]:
+    """All pairs of variables that share a scope."""
     return frozenset((min(pair), max(pair)) for scope in interactions for pair in combinations(scope, 2))
 
 
 def _halves(chains: ArrayLike) -> Array:
-    """(2 · chains, draws // 2, ...): first halves, then second halves; an odd draw in the middle is left out."""
+    """(2 · chains, draws // 2, ...): first halves, then second halves; the middle of odd draws is dropped."""
     draws = np.asarray(chains, dtype=np.float64)
     if draws.ndim < 2 or draws.shape[0] < 1 or draws.shape[1] < 4:
         raise DataError(f"diagnostics need draws of shape (chains, at least 4 draws, ...), got {draws.shape}")

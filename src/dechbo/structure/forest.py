@@ -9,14 +9,14 @@ from dechbo.graph import FactorGraph
 
 
 def random_forest(rng: np.random.Generator, dim: int, edges: int | None = None) -> FactorGraph:
-    """All singletons and ``edges`` pairs of a uniformly ordered random forest (default: a spanning tree, d - 1).
+    """All singletons, and ``edges`` pairs that form a random forest (default: a spanning tree, d - 1).
 
-    Every pair of variables is as likely as every other; max-sum is exact on the result.
+    Every pair of variables has the same probability; max-sum is exact on the result.
     """
-    most = dim - 1
-    edges = most if edges is None else edges
-    if isinstance(edges, bool) or not isinstance(edges, (int, np.integer)) or not 0 <= edges <= most:
-        raise OptionError(f"a forest over {dim} variables has 0 to {most} edges, got {edges}")
+    max_edges = dim - 1
+    edges = max_edges if edges is None else edges
+    if isinstance(edges, bool) or not isinstance(edges, (int, np.integer)) or not 0 <= edges <= max_edges:
+        raise OptionError(f"a forest over {dim} variables has 0 to {max_edges} edges, got {edges}")
     root = list(range(dim))
 
     def find(i: int) -> int:

@@ -1,7 +1,7 @@
 """Reversible moves between sets of interactions, each with its exact forward and reverse probability.
 
-A move type is drawn with a fixed probability p(type), whatever the state; a type that cannot be carried out there
-leaves the chain where it is. With n interactions, S a scope of size m, and q and g the laws of ``PairScores``:
+A move type is drawn with a fixed probability p(type) that does not depend on the state; a move that is impossible
+there leaves the state unchanged. With n interactions, S a scope of size m, and q and g of ``ScopeDistribution``:
 
     birth   S absent, |S| <= 3                       q(S) · share of its size (2/3 pairs, 1/3 triples; or pairs only)
     death   of S, |S| <= 3                           1/n
@@ -11,9 +11,9 @@ leaves the chain where it is. With n interactions, S a scope of size m, and q an
     merge   A, B -> A ∪ B (overlapping, not nested)  1/n · (1/|A| + 1/|B|) Σ_{i in A∩B} 1/(|A(i)| − 1)
     split   S -> A, B (the same, A ∪ B = S)          1/n · 2/s(m),  s(m) = 3^m − 3·2^m + 3
 
-Merge takes a scope, one of its variables i, and another of the |A(i)| interactions that hold i: in either order of
-A and B. s(m) counts the ways to give each variable of S to A, to B or to both, each of the three at least once.
-Every change of state belongs to one type, so p(type) times the above is the whole proposal probability.
+Merge draws a scope, one of its variables i, and another of the |A(i)| interactions that contain i, in either order of
+A and B. s(m) counts the ways to assign each variable of S to A, to B or to both, each of the three at least once.
+Every change of state belongs to exactly one type, so p(type) times the above is the whole proposal probability.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ import numpy as np
 
 from dechbo.errors import OptionError
 from dechbo.graph import Scope
-from dechbo.structure.prior import GraphPrior, PairScores, ScopeIndex, skipping
+from dechbo.structure.prior import GraphPrior
+from dechbo.structure.scope_distribution import ScopeDistribution, skipping
+from dechbo.structure.scopes import ScopeIndex
 
-LARGEST_BIRTH = 3  # larger scopes come by grow and merge: q(S) sums over m!/2 orders
-PARTNER = MappingProxyType(
+MAX_BIRTH_SIZE = 3  # larger scopes arise by grow and merge: q(S) sums over m!/2 orders
+REVERSE = MappingProxyType(
     {
         "birth": "death",
         "death": "birth",
@@ -51,7 +53,7 @@ Change = tuple[Scopes, Scopes]  # removed, added
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change of state, the move that makes it, and log probabilities of proposing it and of proposing its reverse."""
+    """A change of state by a named move, with the log probabilities of proposing it and of proposing its reverse."""
 
     name: str
     removed: Scopes
@@ -61,19 +63,22 @@ class Proposal:
 
 
 class Moves:
-    """Draws proposals. ``probabilities`` are relative weights of the move types; a type left out is never tried."""
+    """Draws proposals. ``probabilities`` are relative weights of the move types; an omitted type is never used."""
 
     def __init__(
-        self, prior: GraphPrior, scores: PairScores | None = None, probabilities: Mapping[str, float] | None = None
+        self,
+        prior: GraphPrior,
+        distribution: ScopeDistribution | None = None,
+        probabilities: Mapping[str, float] | None = None,
     ) -> None:
-        self.largest = prior.largest
-        self.scores = PairScores.uniform(prior.dim) if scores is None else scores
-        if self.scores.dim != prior.dim:
-            raise OptionError(f"the prior has {prior.dim} variables, the scores have {self.scores.dim}")
-        self.probabilities = _checked(MOVE_PROBABILITIES if probabilities is None else probabilities, self.largest)
+        self.max_size = prior.max_size
+        self.distribution = ScopeDistribution.uniform(prior.dim) if distribution is None else distribution
+        if self.distribution.dim != prior.dim:
+            raise OptionError(f"the prior has {prior.dim} variables, the distribution has {self.distribution.dim}")
+        self.probabilities = _checked(MOVE_PROBABILITIES if probabilities is None else probabilities, self.max_size)
         self._names = tuple(self.probabilities)
         self._bounds = np.cumsum(list(self.probabilities.values())).tolist()[:-1]
-        sizes = range(2, min(self.largest, LARGEST_BIRTH) + 1)
+        sizes = range(2, min(self.max_size, MAX_BIRTH_SIZE) + 1)
         self.birth_sizes = {size: 2.0 ** (sizes[-1] - size) / (2 ** len(sizes) - 1) for size in sizes}
         self._draw: dict[str, Callable[[np.random.Generator, ScopeIndex], Change | None]] = {
             "birth": self._birth,
@@ -86,13 +91,13 @@ class Moves:
         }
 
     def pick(self, rng: np.random.Generator) -> str:
-        """A move type, whatever the state."""
+        """Draw a move type."""
         return self._names[bisect(self._bounds, rng.random())]
 
     def propose(self, rng: np.random.Generator, current: ScopeIndex, name: str | None = None) -> Proposal | None:
-        """A proposal of a picked type, or of type ``name``; None: it cannot be carried out here, stay.
+        """A proposal of a drawn type, or of type ``name``; None if that move is impossible here.
 
-        ``log_forward`` counts p(type) in either case.
+        ``log_forward`` includes p(type) in either case.
         """
         name = self.pick(rng) if name is None else name
         change = self._draw[name](rng, current)
@@ -101,61 +106,61 @@ class Moves:
         return self.proposal(current, name, *change)
 
     def proposal(self, current: ScopeIndex, name: str, removed: Scopes, added: Scopes) -> Proposal:
-        """The given change by the move ``name``, which must be able to make it, with its exact log probabilities."""
+        """The given change by the move ``name``, with its exact log probabilities; the move must be able to make it."""
         count = len(current)
         forward = self._log_choice(name, count, removed, added, current, 0)
-        reverse = self._log_choice(PARTNER[name], count + len(added) - len(removed), added, removed, current, 1)
+        reverse = self._log_choice(REVERSE[name], count + len(added) - len(removed), added, removed, current, 1)
         return Proposal(
             name,
             removed,
             added,
             math.log(self.probabilities[name]) + forward,
-            math.log(self.probabilities[PARTNER[name]]) + reverse,
+            math.log(self.probabilities[REVERSE[name]]) + reverse,
         )
 
     def _log_choice(
         self, name: str, count: int, removed: Scopes, added: Scopes, current: ScopeIndex, more: int
     ) -> float:
-        """The table at the top of this file, from a state of ``count`` interactions.
+        """The log probability of a move from a state of ``count`` interactions, by the table at the top of this file.
 
-        ``more``: by how much A(i) is larger there than in ``current`` for the variables that a merge shares.
+        ``more`` is by how much A(i) is larger there than in ``current``, for the variables that a merge shares.
         """
         if name == "birth":
-            return math.log(self.birth_sizes[len(added[0])] * self.scores.probability(added[0]))
+            return math.log(self.birth_sizes[len(added[0])] * self.distribution.probability(added[0]))
         scope = removed[0]
         chance = 1.0
         if name == "grow":
             (new,) = set(added[0]).difference(scope)
-            chance = self.scores.variable_probability(new, scope)
+            chance = self.distribution.variable_probability(new, scope)
         elif name == "shrink":
             chance = 1 / len(scope)
         elif name == "swap":
             (new,), (old,) = set(added[0]).difference(scope), set(scope).difference(added[0])
             rest = tuple(i for i in scope if i != old)
-            chance = self.scores.variable_probability(new, rest, (old,)) / len(scope)
+            chance = self.distribution.variable_probability(new, rest, (old,)) / len(scope)
         elif name == "merge":
             shared = set(scope).intersection(removed[1])
-            meet = sum(1 / (len(current.holding[i]) - 1 + more) for i in sorted(shared))
+            meet = sum(1 / (len(current.by_variable[i]) - 1 + more) for i in sorted(shared))
             chance = (1 / len(scope) + 1 / len(removed[1])) * meet
         elif name == "split":
-            return math.log(2) - math.log(_ways_to_split(len(scope))) - math.log(count)  # 3^m may pass any float
+            return math.log(2) - math.log(_ways_to_split(len(scope))) - math.log(count)  # 3^m may overflow a float
         return math.log(chance / count)
 
     def _birth(self, rng: np.random.Generator, current: ScopeIndex) -> Change | None:
         if not self.birth_sizes:
             return None
         if len(self.birth_sizes) > 1 and rng.random() >= self.birth_sizes[2]:
-            triple = self.scores.draw_triple(rng)
+            triple = self.distribution.draw_triple(rng)
             return None if triple is None else ((), (triple,))
-        return (), (self.scores.draw_pair(rng),)
+        return (), (self.distribution.draw_pair(rng),)
 
     def _death(self, rng: np.random.Generator, current: ScopeIndex) -> Change | None:
         scope = _one_of(rng, current.scopes)
-        return None if scope is None or len(scope) > LARGEST_BIRTH else ((scope,), ())
+        return None if scope is None or len(scope) > MAX_BIRTH_SIZE else ((scope,), ())
 
     def _grow(self, rng: np.random.Generator, current: ScopeIndex) -> Change | None:
         scope = _one_of(rng, current.scopes)
-        if scope is None or len(scope) == self.largest or (new := self.scores.draw_variable(rng, scope)) is None:
+        if scope is None or len(scope) == self.max_size or (new := self.distribution.draw_variable(rng, scope)) is None:
             return None
         return (scope,), (tuple(sorted((*scope, new))),)
 
@@ -172,35 +177,35 @@ class Moves:
             return None
         old = scope[int(rng.random() * len(scope))]
         rest = tuple(i for i in scope if i != old)
-        new = self.scores.draw_variable(rng, rest, (old,))
+        new = self.distribution.draw_variable(rng, rest, (old,))
         return None if new is None else ((scope,), (tuple(sorted((*rest, new))),))
 
     def _merge(self, rng: np.random.Generator, current: ScopeIndex) -> Change | None:
         scope = _one_of(rng, current.scopes)
         if scope is None:
             return None
-        holding = current.holding[scope[int(rng.random() * len(scope))]]
-        if len(holding) == 1:
+        holders = current.by_variable[scope[int(rng.random() * len(scope))]]
+        if len(holders) == 1:
             return None
-        other = holding[skipping(int(rng.random() * (len(holding) - 1)), (bisect_left(holding, scope),))]
+        other = holders[skipping(int(rng.random() * (len(holders) - 1)), (bisect_left(holders, scope),))]
         union = tuple(sorted({*scope, *other}))
-        # one within the other: the union is there already, so propose() stays
-        return None if len(union) > self.largest else ((scope, other), (union,))
+        # nested scopes: the union is already present, so propose() returns None
+        return None if len(union) > self.max_size else ((scope, other), (union,))
 
     def _split(self, rng: np.random.Generator, current: ScopeIndex) -> Change | None:
         scope = _one_of(rng, current.scopes)
         if scope is None or len(scope) == 2:
             return None
-        while True:  # until each of the three is given: uniform over the s(m) ways
-            given = [int(3 * rng.random()) for _ in scope]  # 0: to A, 1: to B, 2: to both
-            if len(set(given)) == 3:
+        while True:  # rejection sampling: uniform over the s(m) ways
+            parts = [int(3 * rng.random()) for _ in scope]  # 0: to A, 1: to B, 2: to both
+            if len(set(parts)) == 3:
                 break
-        first, second = (tuple(i for i, part in zip(scope, given, strict=True) if part != no) for no in (1, 0))
+        first, second = (tuple(i for i, part in zip(scope, parts, strict=True) if part != other) for other in (1, 0))
         return (scope,), (first, second)
 
 
 def _ways_to_split(size: int) -> int:
-    """s(m): the maps of m variables onto {A, B, both}."""
+    """s(m), the number of maps from m variables onto {A, B, both}."""
     return int(3**size - 3 * 2**size + 3)
 
 
@@ -208,17 +213,17 @@ def _one_of(rng: np.random.Generator, scopes: Scopes) -> Scope | None:
     return scopes[int(rng.random() * len(scopes))] if scopes else None
 
 
-def _checked(probabilities: Mapping[str, float], largest: int) -> dict[str, float]:
-    if unknown := sorted(set(probabilities) - set(PARTNER)):
-        raise OptionError(f"moves are {', '.join(PARTNER)}, got {unknown}")
+def _checked(probabilities: Mapping[str, float], max_size: int) -> dict[str, float]:
+    if unknown := sorted(set(probabilities) - set(REVERSE)):
+        raise OptionError(f"moves are {', '.join(REVERSE)}, got {unknown}")
     if not all(0 <= weight < math.inf for weight in probabilities.values()):
         raise OptionError(f"move probabilities need to be finite and at least 0, got {dict(probabilities)}")
-    used = {name: float(probabilities[name]) for name in PARTNER if probabilities.get(name, 0) > 0}
-    if lonely := sorted(name for name in used if PARTNER[name] not in used):
-        raise OptionError(f"each move needs its reverse: {lonely[0]!r} comes without {PARTNER[lonely[0]]!r}")
+    used = {name: float(probabilities[name]) for name in REVERSE if probabilities.get(name, 0) > 0}
+    if unpaired := sorted(name for name in used if REVERSE[name] not in used):
+        raise OptionError(f"each move needs its reverse: {unpaired[0]!r} comes without {REVERSE[unpaired[0]]!r}")
     if "birth" not in used:
         raise OptionError("moves need birth and death, or the chain cannot reach every graph")
-    if largest > LARGEST_BIRTH and not {"grow", "merge"} & set(used):
-        raise OptionError(f"scopes of more than {LARGEST_BIRTH} variables need grow and shrink, or merge and split")
+    if max_size > MAX_BIRTH_SIZE and not {"grow", "merge"} & set(used):
+        raise OptionError(f"scopes of more than {MAX_BIRTH_SIZE} variables need grow and shrink, or merge and split")
     total = sum(used.values())
     return {name: weight / total for name, weight in used.items()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dechbo.studies.objective import CommandObjective, Objective, Outcome, PythonObjective
     from dechbo.studies.run import Event, StudyRun
-    from dechbo.studies.storage import make_storage, shown
+    from dechbo.studies.storage import make_storage
     from dechbo.studies.studyfile import StudyFile
 
 _HOMES = {
@@ -21,7 +21,6 @@ _HOMES = {
     "StudyFile": "studyfile",
     "StudyRun": "run",
     "make_storage": "storage",
-    "shown": "storage",
 }
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "StudyFile",
     "StudyRun",
     "make_storage",
-    "shown",
 ]
 
 

@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dechbo.studies.opened import OpenStudy
+    from dechbo.studies.store import StudyStore
 
 Study = Annotated[Path, typer.Argument(help="The study file, YAML.", metavar="STUDY.YAML", show_default=False)]
 Storage = Annotated[
@@ -182,7 +182,7 @@ def import_(
     Example: dechbo import study.yaml old.csv --value loss
     """
     from dechbo.studies.manual import import_results
-    from dechbo.studies.opened import OpenStudy
+    from dechbo.studies.store import StudyStore
     from dechbo.studies.studyfile import StudyFile
     from dechbo.studies.trial_csv import read_results
 
@@ -190,7 +190,7 @@ def import_(
     old = read_results(results, file.space, value=value)  # first: a bad file creates no study
     if not skip_bad:
         old.check()
-    for line in import_results(OpenStudy(file, storage=storage), old):
+    for line in import_results(StudyStore(file, storage=storage), old):
         typer.echo(line)
 
 
@@ -265,11 +265,11 @@ def register(app: typer.Typer) -> None:
     app.command("tell", context_settings={"ignore_unknown_options": True})(tell)
 
 
-def _open(study: Path, storage: str | None, *, create: bool = False, readonly: bool = False) -> OpenStudy:
-    from dechbo.studies.opened import OpenStudy
+def _open(study: Path, storage: str | None, *, create: bool = False, readonly: bool = False) -> StudyStore:
+    from dechbo.studies.store import StudyStore
     from dechbo.studies.studyfile import StudyFile
 
-    return OpenStudy(StudyFile.read(study), storage=storage, create=create, readonly=readonly)
+    return StudyStore(StudyFile.read(study), storage=storage, create=create, readonly=readonly)
 
 
 def _console() -> Console:

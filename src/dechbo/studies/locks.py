@@ -1,6 +1,6 @@
 """Locks between processes: a file lock beside a SQLite file, an advisory lock on PostgreSQL.
 
-Both end with the process that holds them, however it ends.
+Both end with the process that holds them, even if it is killed.
 """
 
 from __future__ import annotations
@@ -17,46 +17,50 @@ from dechbo.errors import StorageError
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
+POLL_SECONDS = 0.005  # short, so that a waiting process gets the lock between two asks of another
+
 
 @contextmanager
 def exclusive(address: URL, purpose: str) -> Iterator[None]:
-    """Hold the one lock of this storage and ``purpose``; waits for whoever holds it."""
+    """Hold the lock of this storage for ``purpose``; waits until it is free."""
     backend = address.get_backend_name()
     if backend == "postgresql":
-        with _advisory(address, purpose):
+        with _advisory_lock(address, purpose):
             yield
         return
     if backend == "sqlite":
-        place = Path(f"{address.database}.lock")
-    else:  # other databases: safe between processes of one machine
-        known = hashlib.sha256(f"{address.host} {address.port} {address.database}".encode()).hexdigest()[:16]
-        place = Path(tempfile.gettempdir()) / f"dechbo-{known}.lock"
-    with _file_lock(place):  # one for all purposes: none is held for long, nor inside of another
+        path = Path(f"{address.database}.lock")
+    else:  # other databases: the lock works between the processes of one machine
+        digest = hashlib.sha256(f"{address.host} {address.port} {address.database}".encode()).hexdigest()[:16]
+        path = Path(tempfile.gettempdir()) / f"dechbo-{digest}.lock"
+    with _file_lock(path):  # one lock for all purposes: each is short, and they are never nested
         yield
 
 
 @contextmanager
-def _file_lock(place: Path) -> Iterator[None]:
-    import fcntl
+def _file_lock(path: Path) -> Iterator[None]:
+    from filelock import FileLock
 
+    lock = FileLock(path)
     try:
-        file = open(place, "ab")  # noqa: SIM115  (closed below; never deleted, or two could hold "the" lock)
+        lock.acquire(poll_interval=POLL_SECONDS)
     except OSError as error:
-        raise StorageError(f"the lock {place} cannot be opened: {error.strerror}") from None
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        raise StorageError(f"the lock {path} cannot be opened: {error.strerror}") from None
+    try:
         yield
+    finally:
+        lock.release()
 
 
 @contextmanager
-def _advisory(address: URL, purpose: str) -> Iterator[None]:
+def _advisory_lock(address: URL, purpose: str) -> Iterator[None]:
     from sqlalchemy import create_engine, text
     from sqlalchemy.pool import NullPool
 
     key = int.from_bytes(hashlib.sha256(f"dechbo {purpose}".encode()).digest()[:8], "big", signed=True)
     engine = create_engine(address, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        # a machine that falls asleep with the lock loses it after half a minute, not after hours
+        # if the machine that holds the lock is suspended, the server releases it after 30 seconds instead of hours
         for setting, value in (("idle", 10), ("interval", 5), ("count", 4)):
             connection.execute(text(f"SET tcp_keepalives_{setting} = {value}"))
         connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": key})

@@ -16,20 +16,21 @@ from dechbo.data.csv import parse_value
 from dechbo.errors import OptionError, ParameterError, SpaceExhausted, StudyError
 from dechbo.execution.outcome import Outcome
 from dechbo.integrations.optuna import OWNER
+from dechbo.integrations.optuna.trials import evaluated
 from dechbo.space import Space
 from dechbo.studies import formatting
-from dechbo.studies.opened import OpenStudy
-from dechbo.studies.storage import shown
+from dechbo.studies.storage import redacted_url
+from dechbo.studies.store import StudyStore
 from dechbo.studies.summary import print_text
 from dechbo.studies.trial_csv import OldResults, parse_limit, result_key
-from dechbo.studies.trial_table import evaluated, trial_rows
+from dechbo.studies.trial_table import trial_rows
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
     from rich.console import Console
 
 
-def import_results(study: OpenStudy, results: OldResults) -> Iterator[str]:
+def import_results(study: StudyStore, results: OldResults) -> Iterator[str]:
     """Add the results that the study does not have yet; yields a report, line by line."""
     known = Counter(
         result_key(row.params, row.value, row.constraints if row.value is not None else {})
@@ -43,7 +44,7 @@ def import_results(study: OpenStudy, results: OldResults) -> Iterator[str]:
             new.append(old)
     for old in new:
         study.add(old.params, old.outcome)
-    yield f"{formatting.count(len(new), 'result')} imported into study {study.file.name!r} ({shown(study.url)})"
+    yield f"{formatting.count(len(new), 'result')} imported into study {study.file.name!r} ({redacted_url(study.url)})"
     skipped = {
         "already in the study": len(results.good) - len(new),
         "repeated in the file": results.repeated,
@@ -71,7 +72,7 @@ def fixed_params(space: Space, given: Sequence[str]) -> dict[str, Any] | None:
     return fixed or None
 
 
-def ask_trials(study: OpenStudy, n: int, fixed: Mapping[str, Any] | None) -> list[FrozenTrial]:
+def ask_trials(study: StudyStore, n: int, fixed: Mapping[str, Any] | None) -> list[FrozenTrial]:
     """Ask for ``n`` trials; fewer if the space has no more points, an error if it has none."""
     asked: list[FrozenTrial] = []
     try:
@@ -85,7 +86,7 @@ def ask_trials(study: OpenStudy, n: int, fixed: Mapping[str, Any] | None) -> lis
 
 
 def print_asked(
-    study: OpenStudy, asked: Sequence[FrozenTrial], path: Path, storage: str | None, console: Console
+    study: StudyStore, asked: Sequence[FrozenTrial], path: Path, storage: str | None, console: Console
 ) -> None:
     """Show the trials to evaluate, and how to tell their values."""
     from rich.table import Table
@@ -98,11 +99,11 @@ def print_asked(
         table.add_row(name, *(formatting.setting(trial.params[name]) for trial in asked))
     console.print(table)
     command = shlex.join(["dechbo", "tell", str(path), str(asked[0].number)])
-    more = "" if storage is None else f" --storage {shlex.quote(shown(storage))}"
+    more = "" if storage is None else f" --storage {shlex.quote(redacted_url(storage))}"
     print_text(console, f"\ntell its value:  {command} VALUE{more}\nif it failed:    {command} --failed{more}")
 
 
-def tell_trial(study: OpenStudy, number: int, value: float | None, constraints: Sequence[str], *, failed: bool) -> str:
+def tell_trial(study: StudyStore, number: int, value: float | None, constraints: Sequence[str], *, failed: bool) -> str:
     """Tell the outcome of a trial; returns a line with the best so far."""
     if failed == (value is not None):
         raise OptionError("tell a VALUE, or --failed if the experiment gave none")

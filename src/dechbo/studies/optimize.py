@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from dechbo.execution import Executor
     from dechbo.interactions import Interaction
-    from dechbo.studies.opened import OpenStudy
     from dechbo.studies.run import Event, StudyRun
+    from dechbo.studies.store import StudyStore
 
 EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143  # after Ctrl-C and SIGTERM
 
@@ -57,9 +57,9 @@ class OptimizeArguments:
 
     def other(self, command: str, *options: str) -> str:
         """Another command on the same study."""
-        from dechbo.studies.storage import shown
+        from dechbo.studies.storage import redacted_url
 
-        where = [] if self.storage is None else ["--storage", shown(self.storage)]
+        where = [] if self.storage is None else ["--storage", redacted_url(self.storage)]
         return shlex.join(["dechbo", command, str(self.study), *options, *where])
 
 
@@ -241,7 +241,7 @@ class OptimizeView:
         return 0 if self._run.best is not None else 1
 
 
-def known_interactions(study: OpenStudy) -> str | Sequence[Interaction]:
+def known_interactions(study: StudyStore) -> str | Sequence[Interaction]:
     """The interactions that are known without fitting a model: given ones, or those stored with the study."""
     from dechbo.integrations.optuna import learned_graph
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dechbo import plot
 from dechbo.errors import DechboError
 from dechbo.interactions import Interaction
-from dechbo.studies.opened import OpenStudy
+from dechbo.studies.store import StudyStore
 from dechbo.studies.trial_table import feasible_values
 
 
-def study_picture(study: OpenStudy) -> bytes:
+def study_picture(study: StudyStore) -> bytes:
     """The picture as PNG; ImportError without matplotlib."""
     effects, found = _model_results(study)
     figure = plot.summary(
@@ -23,7 +23,7 @@ def study_picture(study: OpenStudy) -> bytes:
     return plot.to_png(figure)
 
 
-def _model_results(study: OpenStudy) -> tuple[list[plot.Effect], list[Interaction]]:
+def _model_results(study: StudyStore) -> tuple[list[plot.Effect], list[Interaction]]:
     """Effects and interactions; none where there is no model yet."""
     best = study.best
     if best is None:

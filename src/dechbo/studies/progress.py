@@ -39,8 +39,9 @@ class Progress:
 
 def progress_of(trials: Sequence[FrozenTrial], direction: str) -> Progress:
     """The progress that the trials of a study show."""
-    from dechbo.studies.opened import IMPORTED
-    from dechbo.studies.trial_table import evaluated, feasible_values
+    from dechbo.integrations.optuna.trials import evaluated
+    from dechbo.studies.store import IMPORTED
+    from dechbo.studies.trial_table import feasible_values
 
     results, values = evaluated(trials), feasible_values(trials)
     own = [trial for trial in results if IMPORTED not in trial.system_attrs]

@@ -1,4 +1,4 @@
-"""StudyRun: the coordinator of a study. One process asks and tells, workers evaluate; it can die at any moment."""
+"""StudyRun: run a study. One process asks and tells, workers evaluate; it can die at any moment."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from typing import Any, Literal
 from dechbo.errors import AllEvaluationsFailed, SpaceExhausted
 from dechbo.execution import Executor, Outcome
 from dechbo.integrations.optuna import this_process
+from dechbo.integrations.optuna.adapter import trial_id
+from dechbo.integrations.optuna.recovery import Heartbeats, abandon, recover_silent
 from dechbo.optimizer import AskInfo
-from dechbo.studies.opened import OpenStudy
-from dechbo.studies.recovery import Heartbeats, abandon, recover_all
-from dechbo.studies.storage import reported
+from dechbo.studies.storage import storage_errors
+from dechbo.studies.store import StudyStore
 
-HOPELESS = 5  # so many failures and nothing else end a run
-POLL = 0.5  # seconds between looks at what others do
+MAX_FIRST_FAILURES = 5  # a run ends after this many failures if no evaluation has ever succeeded
+POLL_SECONDS = 0.5  # between two checks of what other processes do
 
 Kind = Literal["asking", "started", "finished", "failed", "recovered"]
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in a run."""
+    """A step of a run."""
 
     kind: Kind
-    number: int | None = None  # of the trial; none yet while asking
+    number: int | None = None  # of the trial; None while asking
     params: Mapping[str, Any] | None = None
     outcome: Outcome | None = None
     info: AskInfo | None = None  # how the parameters were found
@@ -34,7 +35,7 @@ class Event:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A trial of ours under way."""
+    """A running trial of this process."""
 
     number: int
     trial_id: int
@@ -49,10 +50,10 @@ def _never() -> bool:
     return False
 
 
-class StudyRun(OpenStudy):
-    """A study that is run: it asks, an executor evaluates, it tells, and takes up what died."""
+class StudyRun(StudyStore):
+    """A study that runs: it asks, an executor evaluates, tells, and retries stale trials."""
 
-    exhausted: SpaceExhausted | None = None  # why the last run ended before its target: no point is left
+    exhausted: SpaceExhausted | None = None  # set if the last run ended early because no point is left
 
     def run(
         self,
@@ -63,10 +64,10 @@ class StudyRun(OpenStudy):
         stop: Callable[[], bool] = _never,
         keep_going: bool = False,
     ) -> None:
-        """Evaluate until the study has ``target`` finished trials, ``timeout`` seconds are over or ``stop()`` says so.
+        """Evaluate until the study has ``target`` finished trials, ``timeout`` seconds are over or ``stop()`` is True.
 
-        Trials under way are waited for. If an exception ends the run (KeyboardInterrupt, too), they count as died, and
-        the next run tries them again. Unless ``keep_going``, a run whose first evaluations all fail ends early.
+        Running trials may finish. If an exception (or KeyboardInterrupt) ends the run, they become stale and the next
+        run retries them. Unless ``keep_going``, a study whose first evaluations all fail ends early.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         running: dict[int, _Trial] = {}
@@ -78,29 +79,29 @@ class StudyRun(OpenStudy):
             return ending
 
         self.exhausted = None
-        with reported(self.url), Heartbeats(self.study) as beats:
+        with storage_errors(self.url), Heartbeats(self.study) as beats:
             try:
                 while True:
-                    room = not over() and len(running) < executor.capacity
-                    begun = room and self._begin(executor, running, beats, on_event, over)
+                    free = not over() and len(running) < executor.capacity
+                    started = free and self._start(executor, running, beats, on_event, over)
                     if not running and (ending or self._done()):
                         return
-                    if not running and not begun:
-                        time.sleep(POLL)  # others are still at it, and may die
+                    if not running and not started:
+                        time.sleep(POLL_SECONDS)  # other processes run the last trials, and may die
                         continue
-                    for number, outcome in executor.wait(0.0 if begun else POLL):
+                    for number, outcome in executor.wait(0.0 if started else POLL_SECONDS):
                         self._finish(running.pop(number), outcome, beats, on_event)
                         failures += outcome.failed
-                        if failures >= HOPELESS and not keep_going and self.failed == self.finished:
+                        if failures >= MAX_FIRST_FAILURES and not keep_going and self.failed == self.finished:
                             raise AllEvaluationsFailed(
-                                f"the first {failures} evaluations of this run all failed, as all before; the last "
-                                f"one:\n{outcome.error}"
+                                f"the first {failures} evaluations of this run all failed, and so did all before; the "
+                                f"last one:\n{outcome.error}"
                             )
             finally:
-                for trial in running.values():  # an exception: what is under way will be tried again
+                for trial in running.values():  # after an exception: the next run retries them
                     abandon(self.study, trial.trial_id)
 
-    def _begin(
+    def _start(
         self,
         executor: Executor,
         running: dict[int, _Trial],
@@ -108,21 +109,21 @@ class StudyRun(OpenStudy):
         on_event: Callable[[Event], None],
         over: Callable[[], bool],
     ) -> bool:
-        """Begin one more trial if there is room for one; whether there was."""
-        with self._alone():
-            for number in recover_all(self.study, [trial.trial_id for trial in running.values()]):
+        """Start one more trial if the study needs one; False if not."""
+        with self._lock():
+            for number in recover_silent(self.study, [trial.trial_id for trial in running.values()]):
                 on_event(Event("recovered", number))
-            if self._room() <= 0:
+            if self._remaining() <= 0:
                 return False
             try:
-                found = self._next(this_process(), None, lambda: on_event(Event("asking")), over)
+                found = self._next_trial(this_process(), None, lambda: on_event(Event("asking")), over)
             except SpaceExhausted as error:
                 self.exhausted = error
                 return False
             if found is None:
                 return True
             frozen, info = found
-            trial = _Trial(frozen.number, frozen._trial_id, dict(frozen.params), info)
+            trial = _Trial(frozen.number, trial_id(frozen), dict(frozen.params), info)
             running[trial.number] = trial
             beats.add(trial.trial_id)
         executor.submit(trial.number, trial.params)
@@ -131,7 +132,7 @@ class StudyRun(OpenStudy):
 
     def _finish(self, trial: _Trial, outcome: Outcome, beats: Heartbeats, on_event: Callable[[Event], None]) -> None:
         beats.remove(trial.trial_id)
-        if self._tell(trial.trial_id, outcome):
+        if self._write_outcome(trial.trial_id, outcome):
             kind: Kind = "failed" if outcome.failed else "finished"
             on_event(Event(kind, trial.number, trial.params, outcome, trial.info))
 

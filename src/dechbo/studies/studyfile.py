@@ -19,7 +19,7 @@ from pydantic import model_validator as model_check
 from dechbo.errors import DechboError, SpaceError, StorageError, StudyError
 from dechbo.space import Categorical, Float, Int, Parameter, Space
 from dechbo.studies.objective import CommandObjective, PythonObjective
-from dechbo.studies.storage import absolute, file_url, shown
+from dechbo.studies.storage import absolute_url, file_url, redacted_url
 from dechbo.studies.template import ALL_PARAMETERS
 from dechbo.studies.yaml_source import YamlSource, as_text, as_whole, expected, hint, wrong
 
@@ -242,9 +242,9 @@ class _Study(_Section):
     @classmethod
     def _is_a_url(cls, storage: str, info: ValidationInfo) -> str:
         try:
-            return absolute(storage, info.context)  # type: ignore[arg-type]
+            return absolute_url(storage, info.context)  # type: ignore[arg-type]
         except StorageError as error:
-            raise wrong(f"{error} (got {shown(storage)})") from None
+            raise wrong(f"{error} (got {redacted_url(storage)})") from None
 
     @model_check(mode="after")
     def _fits_the_parameters(self) -> _Study:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from dechbo.errors import DechboError
 from dechbo.interactions import Interaction, strongest
 from dechbo.studies import formatting
-from dechbo.studies.opened import OpenStudy
-from dechbo.studies.storage import shown
+from dechbo.studies.storage import redacted_url
+from dechbo.studies.store import StudyStore
 from dechbo.studies.trial_table import TrialRow, feasible_values, trial_rows
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ NO_MATPLOTLIB = "no picture: it needs matplotlib; `pip install matplotlib`, then
 
 
 def print_summary(
-    study: OpenStudy, arguments: OptimizeArguments, console: Console, *, next_target: int | None, brief: bool = False
+    study: StudyStore, arguments: OptimizeArguments, console: Console, *, next_target: int | None, brief: bool = False
 ) -> None:
     """The end of ``dechbo optimize``: what was found, where it is stored, and how to continue."""
     best = study.best
@@ -45,14 +45,14 @@ def print_summary(
         _print_interactions(study, console)
         if not arguments.no_picture:
             _draw_picture(study, arguments.picture, console)
-    print_text(console, f"\nstored in  {shown(study.url)}")
+    print_text(console, f"\nstored in  {redacted_url(study.url)}")
     log = getattr(study.file.objective, "log", None)
     if isinstance(log, Path) and log.exists() and log.stat().st_size:
         print_text(console, f"output in  {_relative(log)}")
     _print_next(arguments, console, next_target, best is not None)
 
 
-def print_best(study: OpenStudy, best: TrialRow, console: Console, *, copy: bool = True) -> None:
+def print_best(study: StudyStore, best: TrialRow, console: Console, *, copy: bool = True) -> None:
     """The best trial as a table, and its parameters to copy."""
     from rich.table import Table
 
@@ -78,7 +78,7 @@ def interaction_lines(found: Sequence[Interaction], dim: int) -> list[str]:
     return lines or ["none found: the trials so far show no parameters that interact"]
 
 
-def why_not_learned(study: OpenStudy) -> str | None:
+def why_not_learned(study: StudyStore) -> str | None:
     """Why this study learns no interactions; None if it does."""
     if study.file.factors is not None:
         factors = ", ".join(map(formatting.scope_label, study.file.factors))
@@ -118,14 +118,14 @@ def _text(text: str) -> Text:
     return Text(text, overflow="ellipsis")
 
 
-def _print_history(study: OpenStudy, console: Console) -> None:
+def _print_history(study: StudyStore, console: Console) -> None:
     best = formatting.running_best(feasible_values(study.trials), study.file.direction)
     if len(best) > 1:
         line = formatting.sparkline(best, min(60, console.width - 40))
         print_text(console, f"\nbest so far  {formatting.number(best[0])} {line} {formatting.number(best[-1])}")
 
 
-def _print_interactions(study: OpenStudy, console: Console) -> None:
+def _print_interactions(study: StudyStore, console: Console) -> None:
     print_text(console, "\nInteractions", style="bold")
     reason = why_not_learned(study)
     if reason is not None:
@@ -143,7 +143,7 @@ def _print_interactions(study: OpenStudy, console: Console) -> None:
         print_text(console, f"  and {len(lines) - MAX_INTERACTIONS_SHOWN} more", style="dim")
 
 
-def _draw_picture(study: OpenStudy, path: Path | None, console: Console) -> None:
+def _draw_picture(study: StudyStore, path: Path | None, console: Console) -> None:
     from dechbo.studies.picture import study_picture
 
     path = path or study.file.path.with_name(f"{study.file.name}.png")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dechbo.data.csv import CsvTable, cell, format_value, matching_choices, parse_value, read_csv
-from dechbo.errors import DataError, ParameterError, shortened
+from dechbo.errors import DataError, ParameterError, format_list
 from dechbo.execution.outcome import Outcome
 from dechbo.space import Categorical, Parameter, Space
 from dechbo.studies.trial_table import TrialRow
@@ -133,14 +133,14 @@ def _check_header(path: Path, header: Sequence[str], column: str, space: Space) 
     missing = [name for name in space.names if name not in header]
     if missing:
         close = get_close_matches(missing[0], header, n=1)
-        hint = f"; is {close[0]!r} meant to be {missing[0]!r}?" if close else f"; the columns are {shortened(header)}"
+        hint = f"; is {close[0]!r} meant to be {missing[0]!r}?" if close else f"; the columns are {format_list(header)}"
         raise DataError(f"{path}:1: no column for {', '.join(map(repr, missing))}{hint}")
     if column in space.names:
         raise DataError(f"{path}:1: {column!r} is a parameter, it cannot be the value too")
     if column not in header:
         others = [name for name in header if name not in space.names]
         raise DataError(
-            f"{path}:1: no column {column!r} for the value; --value COLUMN names it, of {shortened(others)}"
+            f"{path}:1: no column {column!r} for the value; --value COLUMN names it, of {format_list(others)}"
         )
 
 

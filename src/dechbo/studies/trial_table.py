@@ -9,9 +9,9 @@ from typing import Any
 from optuna.trial import FrozenTrial, TrialState
 
 from dechbo.integrations.optuna import OWNER
-from dechbo.integrations.optuna.trials import constraints_of, died, retried_numbers
+from dechbo.integrations.optuna.trials import constraints_of, evaluated, is_feasible, is_stale, retried_numbers
 from dechbo.studies import formatting
-from dechbo.studies.opened import IMPORTED
+from dechbo.studies.store import IMPORTED
 
 STATE_NAMES = {
     TrialState.COMPLETE: "complete",
@@ -42,20 +42,9 @@ def trial_rows(trials: Sequence[FrozenTrial], names: Sequence[str]) -> list[Tria
     return [_row(trial, names, retried) for trial in trials]
 
 
-def feasible(trial: FrozenTrial) -> bool:
-    """Whether a trial has a value and keeps all constraints."""
-    return trial.state == TrialState.COMPLETE and all(c <= 0 for c in constraints_of(trial.system_attrs).values())
-
-
-def evaluated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """The finished trials, including imported ones, without those that died with their process."""
-    retried = retried_numbers(trials)
-    return [trial for trial in trials if trial.state.is_finished() and not died(trial, retried)]
-
-
 def feasible_values(trials: Sequence[FrozenTrial]) -> list[float | None]:
     """The values of the evaluated trials in their order; None for a trial that failed or is not feasible."""
-    return [trial.value if feasible(trial) else None for trial in evaluated(trials)]
+    return [trial.value if is_feasible(trial) else None for trial in evaluated(trials)]
 
 
 def _row(trial: FrozenTrial, names: Sequence[str], retried: set[int]) -> TrialRow:
@@ -66,16 +55,16 @@ def _row(trial: FrozenTrial, names: Sequence[str], retried: set[int]) -> TrialRo
         number=trial.number,
         state=_state(trial, retried),
         value=trial.value if complete else None,
-        feasible=feasible(trial) if complete else None,
+        feasible=is_feasible(trial) if complete else None,
         params={name: trial.params[name] for name in names if name in trial.params},
-        constraints=constraints_of(trial.system_attrs),
+        constraints=constraints_of(trial),
         seconds=float(seconds) if isinstance(seconds, (int, float)) and seconds > 0 else None,
         error=None if error is None else formatting.error_summary(str(error)),
     )
 
 
 def _state(trial: FrozenTrial, retried: set[int]) -> str:
-    if died(trial, retried):
+    if is_stale(trial, retried):
         return "died"
     if IMPORTED in trial.system_attrs and trial.state == TrialState.COMPLETE:
         return "imported"

@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from dechbo.errors import StudyFileError, shortened
+from dechbo.errors import StudyFileError, format_list
 
 _PREFIX = "tag:yaml.org,2002:"
 _READ = {_PREFIX + kind for kind in ("bool", "int", "float", "null")}  # others are texts
@@ -83,7 +83,7 @@ def hint(name: str, names: Iterable[str]) -> str:
     """The end of an error on an unknown name: the closest known name, or all of them."""
     known = list(names)
     close = get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {shortened(known)}"
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {format_list(known)}"
 
 
 class YamlSource:

@@ -17,8 +17,8 @@ from scipy.optimize import minimize
 from dechbo.bench.problems.problem import Array, Problem, box_problem
 from dechbo.graph import FactorGraph, Scope
 from dechbo.maxsum import Exact
-from dechbo.maxsum.absorb import aligned
 from dechbo.maxsum.exact import elimination_order
+from dechbo.maxsum.reduction import aligned
 from dechbo.tables import FactorTables
 
 Wave = tuple[float, float]  # w, p

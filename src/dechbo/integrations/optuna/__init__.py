@@ -1,19 +1,19 @@
-"""dechbo as a sampler of Optuna: ``optuna.create_study(sampler=DecHBOSampler(seed=0))``.
+"""dechbo as an Optuna sampler: ``optuna.create_study(sampler=DecHBOSampler(seed=0))``.
 
-Everything a suggestion depends on lives in Optuna's storage: the trials, the seed, who runs which trial. A process can
-end at any moment, another one goes on with the very same suggestions.
+A suggestion depends only on what Optuna's storage holds: the trials, the seed, and which process runs which trial. A
+process can die at any moment, and another one continues with the same suggestions.
 """
 
-from dechbo.integrations.optuna.kept import learned_graph
-from dechbo.integrations.optuna.owners import OWNER, is_dead, this_process
+from dechbo.integrations.optuna.adapter import OWNER, STALE
+from dechbo.integrations.optuna.attributes import learned_graph
+from dechbo.integrations.optuna.processes import is_dead, this_process
 from dechbo.integrations.optuna.recovery import recover, retry_stale
 from dechbo.integrations.optuna.sampler import DecHBOSampler
 from dechbo.integrations.optuna.spaces import distributions_of, space_of
-from dechbo.integrations.optuna.trials import DIED
 
 __all__ = [
-    "DIED",
     "OWNER",
+    "STALE",
     "DecHBOSampler",
     "distributions_of",
     "is_dead",

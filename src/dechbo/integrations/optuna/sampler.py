@@ -1,4 +1,4 @@
-"""DecHBOSampler: dechbo where Optuna asks for parameters."""
+"""DecHBOSampler: dechbo as a sampler for Optuna studies."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from optuna.trial import FrozenTrial
 
 from dechbo import checks
 from dechbo.data.evaluation import Params
-from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, shortened
+from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, format_list
 from dechbo.graph import FactorGraph
-from dechbo.integrations.optuna import independent, kept
-from dechbo.integrations.optuna.following import Follower
-from dechbo.integrations.optuna.groups import graph_over, named_graph
-from dechbo.integrations.optuna.owners import OWNER, this_process
+from dechbo.integrations.optuna import adapter, independent_sampling
+from dechbo.integrations.optuna.attributes import store_graph, study_seed
+from dechbo.integrations.optuna.processes import this_process
+from dechbo.integrations.optuna.scopes import checked_graph, graph_over
 from dechbo.integrations.optuna.spaces import Translation, distributions_of, is_modelled
-from dechbo.integrations.optuna.trials import FIXED, INDEX, Reader, free_index, index_of, mapping
+from dechbo.integrations.optuna.study_optimizer import StudyOptimizer
+from dechbo.integrations.optuna.trials import FIXED, INDEX, HistoryReader, as_mapping, free_index, index_of
 from dechbo.optimizer import AskInfo, Optimizer
 from dechbo.space import Float, Space
 from dechbo.space.linear import Linear
 
-_logger = optuna.logging.get_logger("optuna.dechbo")  # so that Optuna's verbosity counts here too
+_logger = optuna.logging.get_logger("optuna.dechbo")  # so that Optuna's verbosity applies
 
-_MOST_KEPT = 4  # optimisers kept for speed
-_MOST_DRAWS = 64  # trials under way
-_MOST_TRIES = 4  # asks for one trial, as long as others take the very point meanwhile
-_NOT_OPTIONS = {
+_MAX_CACHED_OPTIMIZERS = 4
+_MAX_CACHED_SOURCES = 64  # running trials
+_MAX_ASKS = 4  # for one trial, while other workers take the same point
+_RENAMED_OPTIONS = {
     "space": "search_space",
     "n_initial": "n_startup_trials",
     "direction": "optuna.create_study(direction=…)",
@@ -44,28 +45,29 @@ _NOT_OPTIONS = {
 class DecHBOSampler(BaseSampler):
     """Bayesian optimisation with factor graphs and max-sum, for ``optuna.create_study(sampler=…)``.
 
-    A suggestion depends on the seed and on the finished and running trials in the storage, on nothing in this process.
-    Single-objective studies only. Safe to use from several threads.
+    A suggestion depends only on the seed and on the finished and running trials in the storage.
+    Single-objective studies only. Thread-safe.
 
     Parameters
     ----------
     seed
-        Fixes every random choice. Without one a seed is drawn and kept with the study, for all workers and resumes.
+        Seed of all random choices. If None, a random seed is stored with the study and used by all workers.
     max_factor_size
-        The most parameters in a learned factor.
+        Maximum number of parameters in a learned factor.
     graph
-        Which parameters act together: None or "learned"; "random", a fresh random tree for every trial; groups of
-        names such as ``[("lr", "layers")]`` (a parameter in no group acts on its own); or a ``FactorGraph`` over
-        ``search_space`` in its order.
+        Which parameters interact: None or "learned"; "random" for a new random tree in every trial; scopes of names
+        such as ``[("lr", "layers")]``, where a parameter in no scope gets a factor of its own; or a ``FactorGraph``
+        over the parameters of ``search_space`` in their order.
     n_startup_trials
-        Trials before the model takes over (10, or fewer in small spaces).
+        Number of trials before the model is used. If None, 10, or fewer in small spaces.
     search_space
-        A dict of names to Optuna distributions, or a ``dechbo.Space``. Without one: the parameters that all complete
-        trials share with the same range; others, and those of the first trial, are drawn independently.
+        A dict of names to Optuna distributions, or a ``dechbo.Space``. If None, the parameters that all complete
+        trials have with the same range; others, and those of the first trial, are sampled independently.
     constraints
-        Known linear constraints between few parameters of ``search_space``, "a + b <= 1": never violated.
+        Known linear constraints between a few parameters of ``search_space``, such as "a + b <= 1". Suggestions
+        always satisfy them.
     warn_independent_sampling
-        Whether to say, once, that a parameter other than in the first trials is drawn independently.
+        Whether to warn, once, if a parameter is sampled independently after the first trials.
     more
         Options of ``dechbo.Optimizer``: beta, noise, kernel, choose, effort, …
     """
@@ -87,49 +89,52 @@ class DecHBOSampler(BaseSampler):
         if n_startup_trials is not None:
             self._n_initial = max(1, checks.whole("n_startup_trials", n_startup_trials, 0))
         self._warns = checks.flag("warn_independent_sampling", warn_independent_sampling)
-        for name in _NOT_OPTIONS.keys() & more.keys():
-            raise OptionError(f"DecHBOSampler takes no {name}: use {_NOT_OPTIONS[name]}")
+        for name in _RENAMED_OPTIONS.keys() & more.keys():
+            raise OptionError(f"DecHBOSampler has no option {name}: use {_RENAMED_OPTIONS[name]}")
         self._options = {**more, "max_factor_size": max_factor_size}
-        self._new_optimizer(Space({"x": Float(0, 1)}), "minimize", 0, graph=None)  # here the options are checked
+        self._new_optimizer(Space({"x": Float(0, 1)}), "minimize", 0, graph=None)  # checks the options
         if constraints and search_space is None:
-            raise OptionError("constraints between parameters need the parameters: pass search_space={name: …} too")
+            raise OptionError("constraints need to know the parameters: pass search_space={name: …} too")
         if isinstance(search_space, Space) and not isinstance(constraints, (str, Linear)):
             constraints = [*search_space.constraints, *constraints]
         given = distributions_of(search_space) if isinstance(search_space, Space) else search_space
         self._given = None if given is None else Translation.of(given, constraints)
         self._distributions = None if given is None else dict(given)
-        self._graph = named_graph(graph, None if given is None else list(given))
+        self._graph = checked_graph(graph, None if given is None else list(given))
         self._reset()
 
     def _reset(self) -> None:
-        """Nothing said, nothing kept for speed."""
+        """Clear the caches and forget which warnings were given."""
         self._lock = threading.RLock()
         self._last: AskInfo | None = None
-        self._said: set[str] = set()
-        self._followers: list[Follower] = []
-        self._draws: dict[int, tuple[BaseStorage, str]] = {}  # by trial: what its independent draws depend on
+        self._warned: set[str] = set()
+        self._optimizers: list[StudyOptimizer] = []
+        self._sources: dict[int, tuple[BaseStorage, str]] = {}  # by trial: what its independent samples depend on
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_last", "_said", "_followers", "_draws")}
+        caches = ("_lock", "_last", "_warned", "_optimizers", "_sources")
+        return {name: value for name, value in self.__dict__.items() if name not in caches}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._reset()
 
-    # ------------------------------------------------------- what Optuna calls
+    # ------------------------------------------------------ Optuna's interface
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Write down which process runs this trial, and whose place it takes if it does."""
-        storage = study._storage
+        """Store which process runs this trial, and which stale trial it replaces, if any."""
+        seed = study_seed(study, self._seed)
+        storage, trial_id = adapter.storage_of(study), adapter.trial_id(trial)
         index = trial.system_attrs.get(INDEX)
         if index is None:
-            index = free_index(storage.get_all_trials(study._study_id, deepcopy=False), trial.number)
+            # all trials of the storage: a HyperbandPruner shows its samplers only those of one bracket
+            index = free_index(storage.get_all_trials(adapter.study_id(study), deepcopy=False), trial.number)
             if index != trial.number:
-                storage.set_trial_system_attr(trial._trial_id, INDEX, index)
-        storage.set_trial_system_attr(trial._trial_id, OWNER, this_process())  # after the index: see free_index
-        self._draws[trial._trial_id] = (storage, f"{kept.seed_of(study, self._seed)}/{index}")
-        for oldest in list(self._draws)[:-_MOST_DRAWS]:
-            self._draws.pop(oldest, None)
+                storage.set_trial_system_attr(trial_id, INDEX, index)
+        storage.set_trial_system_attr(trial_id, adapter.OWNER, this_process())  # after the index: see free_index
+        self._sources[trial_id] = (storage, f"{seed}/{index}")
+        for oldest in list(self._sources)[:-_MAX_CACHED_SOURCES]:
+            self._sources.pop(oldest, None)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that are suggested together."""
@@ -138,23 +143,23 @@ class DecHBOSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The suggestion: values for all of ``search_space``, given what is fixed in this trial."""
+        """Values for all of ``search_space``, given what is fixed in this trial."""
         _refuse_many_objectives(study)
-        around = mapping(getattr(study.sampler, "_fixed_params", None))  # what a PartialFixedSampler holds
+        around = adapter.fixed_by_sampler(study)
         space = self._modelled(study) if around else search_space
         if not search_space.keys() <= space.keys() <= search_space.keys() | around.keys():
             space, around = search_space, {}
         translation = self._translation(space)
-        held = {**mapping(trial.system_attrs.get(FIXED)), **around, **trial.params}
+        given = {**as_mapping(trial.system_attrs.get(FIXED)), **around, **trial.params}
         fixed: Params = {}
         for name, axis in translation.axes.items():
-            if name in held:
+            if name in given:
                 try:
-                    fixed[name] = axis.ours(held[name])
-                except ParameterError:  # Optuna takes it nevertheless, and warns
+                    fixed[name] = axis.from_optuna(given[name])
+                except ParameterError:  # Optuna uses it anyway, with a warning
                     continue
         params = self._ask(study, translation, fixed, own=trial.number)
-        both = {**translation.constants, **translation.theirs(params)}
+        both = {**translation.constants, **translation.to_optuna(params)}
         return {name: both[name] for name in search_space}
 
     def sample_independent(
@@ -162,59 +167,60 @@ class DecHBOSampler(BaseSampler):
     ) -> Any:
         """A random value that depends on the seed, the trial's index and the parameter's name."""
         _refuse_many_objectives(study)
-        if self._warns and "independent" not in self._said and independent.is_unusual(study, trial, param_name):
-            self._say_once("independent", independent.warning(trial, param_name))
-        storage, source = self._draws.get(trial._trial_id, (None, ""))
-        if storage is not study._storage:
-            source = f"{kept.seed_of(study, self._seed)}/{index_of(trial)}"
-        return independent.draw(study, trial, param_name, param_distribution, source)
+        may_warn = self._warns and "independent" not in self._warned
+        if may_warn and independent_sampling.needs_warning(study, trial, param_name):
+            self._warn_once("independent", independent_sampling.warning(trial, param_name))
+        storage, source = self._sources.get(adapter.trial_id(trial), (None, ""))
+        if storage is not adapter.storage_of(study):
+            source = f"{study_seed(study, self._seed)}/{index_of(trial)}"
+        return independent_sampling.sample(study, trial, param_name, param_distribution, source)
 
     def reseed_rng(self) -> None:
-        """Nothing to do: no random state lives here, and other threads' trials are pending, so not repeated."""
+        """Does nothing: the sampler has no random state, and pending trials of other threads are not repeated."""
 
-    # ------------------------------------------------------------- beyond Optuna
+    # --------------------------------------------------------- beyond Optuna's
 
     def suggest(self, study: Study, *, fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Parameters of a next trial, without creating one; needs ``search_space``.
+        """Suggest the parameters of the next trial without creating one; needs ``search_space``.
 
-        ``fixed`` holds some of them. SpaceExhausted once every point of a finite space is evaluated or pending.
+        ``fixed`` sets some of them. Raises SpaceExhausted if every point of a finite space is evaluated or pending.
         """
         _refuse_many_objectives(study)
         if self._given is None or self._distributions is None:
-            raise OptionError("suggest needs to know the parameters: DecHBOSampler(search_space={name: distribution})")
+            raise OptionError("suggest needs to know the parameters: pass search_space={name: distribution}")
         held = {} if fixed is None else dict(fixed)
         unknown = [name for name in held if name not in self._distributions]
         if unknown:
-            names = shortened(list(self._distributions))
+            names = format_list(list(self._distributions))
             raise ParameterError(f"fixed names {unknown}, which are not parameters; the search space has {names}")
         for name, value in self._given.constants.items():
             if name in held and held[name] is not value and held[name] != value:
                 raise ParameterError(f"fixed {name!r}: expected its only value {value!r}, got {held[name]!r}")
-        params = self._ask(study, self._given, self._given.ours(held), own=None)
-        both = {**self._given.constants, **self._given.theirs(params)}
+        params = self._ask(study, self._given, self._given.from_optuna(held), own=None)
+        both = {**self._given.constants, **self._given.to_optuna(params)}
         return {name: both[name] for name in self._distributions}
 
     def optimizer(self, study: Study) -> Optimizer:
-        """An optimiser that has taken over the study's trials: for ``interactions()``, ``predict()`` and the like.
+        """An ``Optimizer`` with the study's trials, for ``interactions()``, ``predict()`` and so on.
 
-        A choice that plain JSON cannot hold, NaN say, is known to it by its index.
+        A categorical choice that JSON cannot represent, such as NaN, appears as its index.
         """
         _refuse_many_objectives(study)
         translation = self._given or self._translation(self._modelled(study))
         if translation.space is None:
-            raise NoObservations("no parameters to model are known: complete a trial first, or pass search_space=…")
+            raise NoObservations("no parameters to model yet: complete a trial first, or pass search_space=…")
         with self._lock:
-            return self._follower(study, translation, translation.space).caught_up(study)
+            return self._study_optimizer(study, translation, translation.space).updated(study)
 
     @property
     def info(self) -> AskInfo | None:
-        """What the last ask of this sampler in this process did; None before the first."""
+        """What the last ask in this process did; None before the first."""
         return self._last
 
     # -------------------------------------------------------------------- inside
 
     def _ask(self, study: Study, translation: Translation, fixed: Params, own: int | None) -> Params:
-        """The suggestion for trial ``own``; a finite space that is exhausted has its points evaluated again."""
+        """The suggestion for trial ``own``; an exhausted finite space repeats its points."""
         space = translation.space
         if space is None:
             return fixed
@@ -222,45 +228,45 @@ class DecHBOSampler(BaseSampler):
             if not space.allows(space.encode(fixed)):
                 if own is None:
                     raise ParameterError(f"{fixed} breaks {' and '.join(map(repr, map(str, space.constraints)))}")
-                self._say_once("forbidden", f"trial {own} breaks a known constraint: it was enqueued so")
+                self._warn_once("forbidden", f"trial {own} was enqueued with values that break a known constraint")
             return fixed
         with self._lock:
-            follower = self._follower(study, translation, space)
-            learned = None
+            optimizer = self._study_optimizer(study, translation, space)
+            graph = None
             try:
-                for _ in range(_MOST_TRIES):
-                    history = follower.replay(study, own)
-                    with self._no_graph_if_in_trouble():
-                        learned = follower.newly_learned(study, history)
-                    params = self._asked(follower.optimizer, fixed, own)
-                    if own is None or not follower.is_taken(study, params, own):
+                for _ in range(_MAX_ASKS):
+                    history = optimizer.replay(study, own)
+                    with self._graph_errors_as_warnings():
+                        graph = optimizer.new_graph(study, history)
+                    params = self._ask_with(optimizer.optimizer, fixed, own)
+                    if own is None or not optimizer.is_taken(study, params, own):
                         break
             except SpaceExhausted as error:
-                again = None if own is None else follower.again(study, fixed, own)
-                if again is None:
+                repeated = None if own is None else optimizer.repeated_point(study, fixed, own)
+                if repeated is None:
                     raise
-                self._say_once("exhausted", f"points are evaluated again from here on: {error}")
-                return again
-            self._last = follower.optimizer.info
+                self._warn_once("exhausted", f"from now on, points are evaluated again: {error}")
+                return repeated
+            self._last = optimizer.optimizer.info
             if own is not None:
-                follower.planned[own] = dict(params)
-            if learned is not None:
-                with self._no_graph_if_in_trouble():
-                    kept.keep_graph(study, learned, space.names, len(history.evaluations))
+                optimizer.planned[own] = dict(params)
+            if graph is not None:
+                with self._graph_errors_as_warnings():
+                    store_graph(study, graph, space.names, len(history.evaluations))
             return params
 
-    def _asked(self, optimizer: Optimizer, fixed: Params, own: int | None) -> Params:
-        """The suggestion; where no point has what was enqueued for trial ``own``, that wins over the constraints."""
+    def _ask_with(self, optimizer: Optimizer, fixed: Params, own: int | None) -> Params:
+        """The suggestion; values enqueued for trial ``own`` override the constraints if both cannot hold."""
         try:
             return optimizer.ask(fixed=fixed)
         except ParameterError as error:
             if own is None or not fixed:
                 raise
-            self._say_once("forbidden", f"trial {own} breaks a known constraint, it was enqueued so: {error}")
+            self._warn_once("forbidden", f"trial {own} was enqueued with values that break a known constraint: {error}")
             return {**optimizer.ask(), **fixed}
 
     def _modelled(self, study: Study) -> dict[str, BaseDistribution]:
-        """The parameters that the model knows, by sorted name."""
+        """The modelled parameters, sorted by name."""
         _refuse_many_objectives(study)
         found = self._distributions
         if found is None:
@@ -268,41 +274,41 @@ class DecHBOSampler(BaseSampler):
         return {name: found[name] for name in sorted(found) if is_modelled(found[name])}
 
     def _translation(self, search_space: Mapping[str, BaseDistribution]) -> Translation:
-        """The translation of a search space; known constraints belong to the given one alone."""
+        """The translation of a search space; only the given one has known constraints."""
         if self._given is not None and self._distributions is not None:
             axes = self._given.axes.keys()
             if search_space.keys() == axes and all(search_space[n] == self._distributions[n] for n in axes):
                 return self._given
         return Translation.of(search_space)
 
-    def _follower(self, study: Study, translation: Translation, space: Space) -> Follower:
-        """The optimiser that follows this study in this space; a new one where none does."""
+    def _study_optimizer(self, study: Study, translation: Translation, space: Space) -> StudyOptimizer:
+        """The cached optimizer for this study and space, or a new one."""
         direction = "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
-        seed = kept.seed_of(study, self._seed)
-        key = (study._study_id, translation.key, direction, seed)
-        for follower in self._followers:
-            if follower.follows(study, key):
-                return follower
+        seed = study_seed(study, self._seed)
+        key = (adapter.study_id(study), translation.key, direction, seed)
+        for cached in self._optimizers:
+            if cached.matches(study, key):
+                return cached
         optimizer = self._new_optimizer(space, direction, seed, graph=graph_over(self._graph, space))
-        follower = Follower(study._storage, key, Reader(translation), optimizer)
-        self._followers = [follower, *self._followers[: _MOST_KEPT - 1]]
-        return follower
+        new = StudyOptimizer(adapter.storage_of(study), key, HistoryReader(translation), optimizer)
+        self._optimizers = [new, *self._optimizers[: _MAX_CACHED_OPTIMIZERS - 1]]
+        return new
 
     def _new_optimizer(self, space: Space, direction: str, seed: int, *, graph: FactorGraph | str | None) -> Optimizer:
         return Optimizer(space, graph=graph, direction=direction, seed=seed, n_initial=self._n_initial, **self._options)
 
     @contextmanager
-    def _no_graph_if_in_trouble(self) -> Iterator[None]:
-        """A suggestion is worth more than a kept graph; what is in the way of both is said by the ask itself."""
+    def _graph_errors_as_warnings(self) -> Iterator[None]:
+        """A stored graph is optional, so its errors must not stop a suggestion."""
         try:
             yield
         except Exception as error:
-            self._say_once("graph", f"the learned graph cannot be kept with the study: {error!r}")
+            self._warn_once("graph", f"cannot store the learned graph with the study: {error!r}")
 
-    def _say_once(self, what: str, text: str) -> None:
+    def _warn_once(self, kind: str, text: str) -> None:
         with self._lock:
-            new = what not in self._said
-            self._said.add(what)
+            new = kind not in self._warned
+            self._warned.add(kind)
         if new:
             _logger.warning(f"DecHBOSampler: {text}")
 
@@ -310,6 +316,6 @@ class DecHBOSampler(BaseSampler):
 def _refuse_many_objectives(study: Study) -> None:
     if len(study.directions) > 1:
         raise OptionError(
-            f"DecHBOSampler optimises one objective, this study has {len(study.directions)}: combine them into one "
-            "value, or put limits on the others by trial.set_constraint"
+            f"DecHBOSampler supports one objective, this study has {len(study.directions)}: combine them into one "
+            "value, or limit the others with trial.set_constraint"
         )

@@ -1,4 +1,4 @@
-"""Optuna's distributions as a search space of ours, and the way back."""
+"""Optuna's distributions as a dechbo Space, and back."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Distributions = Mapping[str, BaseDistribution]
 
 
 def space_of(distributions: Distributions, constraints: Sequence[str | Linear] = ()) -> Space:
-    """The space of these distributions, sorted by name; those with a single value are left out.
+    """The space of these distributions, sorted by name, without those that have a single value.
 
-    ``constraints`` are linear ones between parameters, as ``Space`` takes them.
+    ``constraints`` are linear constraints between parameters, as for ``Space``.
     """
     space = Translation.of(distributions, constraints).space
     if space is None:
@@ -29,7 +29,7 @@ def space_of(distributions: Distributions, constraints: Sequence[str | Linear] =
 
 
 def distributions_of(space: Space) -> dict[str, BaseDistribution]:
-    """Optuna's distributions of a space."""
+    """The Optuna distributions of a space."""
     return {name: _distribution(space[name]) for name in space.names}
 
 
@@ -40,17 +40,17 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
         if parameter.log and parameter.step != 1:
             raise SpaceError(f"Optuna has no log scale with a step, got {parameter!r}: leave one of them out")
         return IntDistribution(parameter.low, parameter.decode(1.0), log=parameter.log, step=parameter.step)
-    # the last value in place of high: Optuna warns about a range that is no multiple of its step
+    # the last value instead of high: Optuna warns if the range is not a multiple of the step
     return FloatDistribution(parameter.low, parameter.decode(1.0), log=parameter.log, step=parameter.step)
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One parameter in both languages."""
+    """One parameter as Optuna and as dechbo describe it."""
 
     distribution: BaseDistribution
     parameter: Parameter
-    reachable: tuple[int, ...] = ()  # of a category: the index in ``distribution.choices`` of each of our choices
+    reachable: tuple[int, ...] = ()  # categorical: the index in ``distribution.choices`` of each of our choices
 
     @classmethod
     def of(cls, distribution: BaseDistribution) -> Axis:
@@ -65,8 +65,8 @@ class Axis:
             return cls(distribution, _float(distribution))
         raise SpaceError(f"expected a float, int or categorical distribution of Optuna, got {distribution!r:.80}")
 
-    def ours(self, value: Any) -> Any:
-        """The value as our parameter has it; ParameterError where it is none of its values."""
+    def from_optuna(self, value: Any) -> Any:
+        """Our value for Optuna's; ParameterError if the parameter does not allow it."""
         parameter = self.parameter
         if isinstance(parameter, Categorical):
             try:
@@ -77,11 +77,11 @@ class Axis:
                 raise ParameterError(f"expected one of {parameter.choices!r:.200}, got {value!r}")
             return parameter.choices[self.reachable.index(index)]
         u = parameter.encode(value)
-        # a number on a continuous scale stays the very number that was evaluated
+        # a continuous number stays exactly the one that was evaluated
         return float(value) if isinstance(parameter, Float) and parameter.step is None else parameter.decode(u)
 
-    def theirs(self, value: Any) -> Any:
-        """The value as Optuna has it."""
+    def to_optuna(self, value: Any) -> Any:
+        """Optuna's value for ours."""
         if isinstance(self.distribution, CategoricalDistribution):
             return self.distribution.choices[self.reachable[int(self.parameter.encode(value))]]
         if isinstance(self.distribution, FloatDistribution):  # the last step may be a rounding error above high
@@ -91,12 +91,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Translation:
-    """A search space in both languages: axes by sorted name, and the parameters that have a single value."""
+    """A search space as Optuna and as dechbo describe it: axes sorted by name, and parameters with a single value."""
 
     axes: Mapping[str, Axis]
     constants: Params
-    space: Space | None  # None where every parameter is constant
-    key: str  # the same for the same distributions
+    space: Space | None  # None if every parameter is constant
+    key: str  # equal for equal distributions
 
     @classmethod
     def of(cls, distributions: Distributions, constraints: Sequence[str | Linear] = ()) -> Translation:
@@ -118,31 +118,31 @@ class Translation:
         key = repr(sorted((name, repr(distribution)) for name, distribution in distributions.items()))
         return cls(axes, constants, _space({name: axis.parameter for name, axis in axes.items()}, lines), key)
 
-    def ours(self, params: Mapping[str, Any]) -> Params:
-        """The values of our parameters among ``params``; ParameterError where one is outside of its range."""
+    def from_optuna(self, params: Mapping[str, Any]) -> Params:
+        """Our values for the modelled parameters among ``params``; ParameterError if one is out of range."""
         found: Params = {}
         for name, axis in self.axes.items():
             if name in params:
                 try:
-                    found[name] = axis.ours(params[name])
+                    found[name] = axis.from_optuna(params[name])
                 except ParameterError as error:
                     raise ParameterError(f"parameter {name!r}: {error}") from None
         return found
 
-    def theirs(self, params: Mapping[str, Any]) -> Params:
-        """The same values as Optuna has them."""
-        return {name: self.axes[name].theirs(value) for name, value in params.items()}
+    def to_optuna(self, params: Mapping[str, Any]) -> Params:
+        """Optuna's values for ours."""
+        return {name: self.axes[name].to_optuna(value) for name, value in params.items()}
 
 
 def is_constant(distribution: BaseDistribution) -> bool:
-    """Whether there is only one value that a trial can have."""
+    """Whether a trial can only have one value."""
     if isinstance(distribution, CategoricalDistribution):
         return len(_reachable(distribution)) == 1
     return isinstance(distribution, BaseDistribution) and distribution.single()
 
 
 def is_modelled(distribution: BaseDistribution) -> bool:
-    """Whether a model can have this parameter: no constant, and no finer than numbers can tell apart."""
+    """Whether a model can use this parameter: not a constant, and no step too fine for floating point."""
     if is_constant(distribution):
         return False
     try:
@@ -153,14 +153,14 @@ def is_modelled(distribution: BaseDistribution) -> bool:
 
 
 def only_value(distribution: BaseDistribution) -> Any:
-    """The value of a constant."""
+    """The value of a constant distribution."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[0]
     return distribution.low  # type: ignore[attr-defined]
 
 
 def _reachable(distribution: CategoricalDistribution) -> tuple[int, ...]:
-    """The choices that Optuna can tell apart: of 1 and True it only ever stores the first."""
+    """The choices that Optuna distinguishes: of 1 and True, which are equal, it only stores the first."""
     return tuple(i for i, c in enumerate(distribution.choices) if distribution.to_internal_repr(c) == i)
 
 
@@ -172,13 +172,13 @@ def _float(distribution: FloatDistribution) -> Float:
         exact = Float(low, high, step=step)
         if exact.cardinality == round((high - low) / step) + 1:
             return exact
-    return Float(low, high + step / 4, step=step)  # high is a step that was rounded down
+    return Float(low, high + step / 4, step=step)  # rounding put the last step just below high
 
 
 def _category(choices: list[Any]) -> Categorical:
     try:
         return Categorical(choices)
-    except SpaceError:  # NaN or an object: its index stands for it
+    except SpaceError:  # NaN or an object: use its index
         return Categorical(list(range(len(choices))))
 
 
@@ -187,10 +187,10 @@ def _space(parameters: Mapping[str, Parameter], constraints: Sequence[Linear]) -
 
 
 def _without_constants(constraints: Sequence[str | Linear], constants: Params) -> list[Linear]:
-    """The constraints with the value of each constant put in its place."""
+    """The constraints with the values of constant parameters inserted."""
     if isinstance(constraints, (str, Linear)):
         raise SpaceError(f"constraints are a list of texts like 'a + b <= 1', got {constraints!r}: write [...]")
-    kept = []
+    remaining = []
     for given in constraints:
         line = given if isinstance(given, Linear) else Linear.parse(given)
         free = {name: c for name, c in line.coefficients.items() if name not in constants}
@@ -200,7 +200,7 @@ def _without_constants(constraints: Sequence[str | Linear], constants: Params) -
                 raise SpaceError(f"constraint {str(line)!r}: parameter {name!r} is not numeric: leave it out")
             upper -= line.coefficients[name] * constants[name]
         if free:
-            kept.append(Linear(free, upper))
+            remaining.append(Linear(free, upper))
         elif upper < 0:
             raise SpaceError(f"constraint {str(line)!r} cannot hold: its parameters are constants")
-    return kept
+    return remaining
