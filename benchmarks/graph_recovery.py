@@ -29,7 +29,7 @@ from dechbo.threads import one_blas_thread
 from results_file import RESULTS, ResultsFile
 
 RESULTS_FILE = RESULTS / "graph_recovery.jsonl"
-EFFORT = StructureOptions(chains=2, steps=2000, greedy_rounds=8, moves_per_sweep=20)
+OPTIONS = StructureOptions(chains=2, steps=2000, greedy_rounds=8, moves_per_sweep=20)
 KINDS = ("interactions", "additive", "noise", "few")
 BINS = 10
 
@@ -61,7 +61,7 @@ def area_under_curve(positive: np.ndarray, negative: np.ndarray) -> float:
 def measure(kind: str, dim: int, seed: int) -> dict[str, object]:
     data, scopes = case(kind, dim, seed)
     start = time.perf_counter()
-    learned = learn_structure(data, GraphPrior(dim), np.random.default_rng(seed), options=EFFORT)
+    learned = learn_structure(data, GraphPrior(dim), np.random.default_rng(seed), options=OPTIONS)
     seconds = time.perf_counter() - start
     true = {pair for scope in scopes for pair in itertools.combinations(scope, 2)}
     pairs = list(itertools.combinations(range(dim), 2))

@@ -41,7 +41,7 @@ def proposals() -> str:
         model = fit(FactorGraph.singletons(20), data, domains=(None,) * 20, rough=False, iterations=8)
         target = EvidenceTarget(model, data, rng)
         sampler = GraphSampler(GraphPrior(20), scope_distribution=proposal_distribution([score_scopes(model, data)]))
-        state, _ = sampler.run(rng, sampler.init([(0, 1), (2, 3), (4, 5, 6)], target), target, 50)  # caches are warm
+        state, _ = sampler.run(rng, sampler.init([(0, 1), (2, 3), (4, 5, 6)], target), target, 50)  # fills the caches
         steps = max(100, 20_000 // t)
         K = np.asfortranarray(state.payload.K)
         ratios, bares, ones = [], [], []
