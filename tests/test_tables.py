@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from dechbo.errors import DechboError, TableError
 from dechbo.graph import FactorGraph
@@ -39,7 +39,6 @@ def test_value_mean_and_sizes_of_an_example() -> None:
     assert type(tables.mean) is float
 
 
-@settings(deadline=None)
 @given(factor_tables(factor_graphs(max_dim=4)))
 def test_value_is_the_sum_of_the_cells_and_mean_that_of_all_choices(tables: FactorTables) -> None:
     choices = list(itertools.product(*map(range, tables.sizes)))

@@ -35,7 +35,7 @@ def plain(case: Case) -> Observations:
     return Observations(case.data.X, case.data.y)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(max_size=4))
 def test_information_gain_is_half_a_log_determinant(case: Case) -> None:
     gains = information_gain(case.gp, case.data.X)
@@ -46,7 +46,7 @@ def test_information_gain_is_half_a_log_determinant(case: Case) -> None:
         assert gain == pytest.approx(0.5 * np.log1p(eigenvalues / case.gp.hyperparameters.noise).sum(), rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 15), st.sampled_from(["matern52", "se", "categorical"]))
 def test_chain_rule_of_information(seed: int, n: int, kernel: str) -> None:
     """One factor: the gain is sum_t log(1 + var_{t-1}(x_t) / noise) / 2."""
@@ -69,7 +69,7 @@ def test_information_gain_grows_with_data_and_needs_noise() -> None:
         information_gain(exact, case.data.X)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cases(max_size=3, max_observations=10))
 def test_variance_ratio_is_what_single_factors_would_know_more(case: Case) -> None:
     """h = min sigma_alone^2 / sigma^2, against posteriors of the factor alone and among the others."""
@@ -128,7 +128,7 @@ def test_a_report_speaks_the_users_units_and_names_what_is_estimated() -> None:
     assert all(part in str(report) for part in allowed.estimated)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(max_size=3, max_observations=12), st.floats(0.1, 50))
 def test_the_bound_covers_the_sum_of_step_bounds(case: Case, beta: float) -> None:
     """Appendix D with the corrected constant holds for every sequence of points, at constant beta."""

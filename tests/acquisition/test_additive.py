@@ -12,7 +12,7 @@ from dechbo.graph import FactorGraph
 from gp_strategies import Case, cases
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases(max_size=5), st.sampled_from([0.0, 0.5, 20.0]), st.integers(0, 2))
 def test_gradient_equals_differences(case: Case, beta: float, pending: int) -> None:
     posterior = case.gp.condition(case.data).with_pending(case.points(pending))
@@ -30,7 +30,7 @@ def test_gradient_equals_differences(case: Case, beta: float, pending: int) -> N
         assert gradient[i] == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(max_size=5), st.sampled_from([0.0, 2.0]))
 def test_components_and_values_are_those_of_the_factors(case: Case, beta: float) -> None:
     posterior = case.gp.condition(case.data)

@@ -25,7 +25,7 @@ def continuous(graph: FactorGraph, delta: float = 0.1, **constants: float) -> Be
     return BetaContext(graph, np.full(graph.dim, np.inf), delta, **constants)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(factor_graphs(max_size=4), st.data(), st.integers(1, 500), st.floats(0.001, 0.999))
 def test_theory_on_a_finite_space_is_theorem_1(graph: FactorGraph, data: st.DataObject, t: int, delta: float) -> None:
     counts = data.draw(st.lists(st.integers(1, 20), min_size=graph.dim, max_size=graph.dim))

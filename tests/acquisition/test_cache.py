@@ -59,7 +59,7 @@ def assert_equals_scratch(
     np.testing.assert_allclose(found.flat, expected.flat, rtol=1e-9, atol=1e-10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(max_observations=40), st.data())
 def test_any_history_equals_scratch(case: Case, data: st.DataObject) -> None:
     """More observations, fewer, with pending points and without: always the tables from scratch."""

@@ -55,7 +55,7 @@ def assert_same_tables(found: Sequence[Array], expected: Sequence[Array], *, rto
         np.testing.assert_allclose(table, other, rtol=rtol, atol=atol)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(gridded(), st.sampled_from([0.0, 1.0, 30.0]), st.integers(0, 2))
 def test_every_cell_is_that_of_the_posterior(problem: tuple[Case, list[Array]], beta: float, pending: int) -> None:
     case, candidates = problem
@@ -66,7 +66,7 @@ def test_every_cell_is_that_of_the_posterior(problem: tuple[Case, list[Array]], 
     assert_same_tables(tables.values, from_factors(posterior, candidates, beta), rtol=1e-9, atol=1e-10)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(gridded())
 def test_cells_equal_the_dense_formula(problem: tuple[Case, list[Array]]) -> None:
     case, candidates = problem
@@ -81,7 +81,7 @@ def test_cells_equal_the_dense_formula(problem: tuple[Case, list[Array]]) -> Non
         np.testing.assert_allclose(tables.values[k].ravel(), mean + 2 * np.sqrt(variance), rtol=1e-7, atol=1e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(gridded(), st.randoms(use_true_random=False))
 def test_relabelling_commutes(problem: tuple[Case, list[Array]], random: random.Random) -> None:
     """DESIGN §5.7."""

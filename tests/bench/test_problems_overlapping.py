@@ -29,7 +29,6 @@ RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "learned_regret.
 kinds = st.sampled_from([SLOW, WAVY])
 
 
-@settings(deadline=None)
 @given(dim=st.integers(3, 9), seed=st.integers(0, 10**6), kind=kinds)
 def test_tables_are_the_function_on_a_grid(dim: int, seed: int, kind: Waviness) -> None:
     g = WaveSum.random(dim, seed, kind)
@@ -44,7 +43,7 @@ def test_tables_are_the_function_on_a_grid(dim: int, seed: int, kind: Waviness) 
     assert g.gradient(point) == pytest.approx(approx_fprime(point, g, 1e-7), abs=1e-4)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), kind=kinds)
 def test_max_marginals_against_all_choices(seed: int, kind: Waviness) -> None:
     dim, size = 6, 3
@@ -59,7 +58,6 @@ def test_max_marginals_against_all_choices(seed: int, kind: Waviness) -> None:
         assert max_marginal(tables, order, i) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(dim=st.integers(3, 30), seed=st.integers(0, 10**6))
 def test_components_share_no_variable_and_add_up(dim: int, seed: int) -> None:
     g = WaveSum.random(dim, seed, WAVY)
@@ -70,7 +68,7 @@ def test_components_share_no_variable_and_add_up(dim: int, seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10**6), kind=kinds, radius=st.floats(1e-4, 0.1))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_near_the_maximum_the_function_falls_by_no_more_than_the_slack(
     seed: int, kind: Waviness, radius: float
 ) -> None:

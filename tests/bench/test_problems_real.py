@@ -63,7 +63,7 @@ def test_a_rover_that_stays_at_the_start_pays_for_missing_the_goal() -> None:
     assert problem("Rover-60")(as_parameters(np.tile(rover.START, (30, 1)))) == pytest.approx(10 * 1.8 - 5, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6))
 def test_blocked_places_and_the_spline(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -101,7 +101,7 @@ def cross_validated_by_scikit_learn(X: Array, y: Array, x: Array) -> float:
     return float(np.mean(errors))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), scale=st.floats(1e-4, 2.0))
 def test_weighted_lasso_fulfils_its_optimality_conditions(seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from dechbo.space import Parameter
 PARAMETERS: dict[str, Parameter] = {"a": Float(0, 1), "n": Int(0, 2), "c": Categorical(["p", "q"])}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_it_holds_known_points_and_those_that_break_a_constraint(seed: int, constrained: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -41,7 +41,7 @@ def history_of(seed: int) -> History:
     return history
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1))
 def test_a_history_survives_json(seed: int) -> None:
     history = history_of(seed)
@@ -65,7 +65,7 @@ def test_an_ask_that_knew_more_evaluations_than_there_are_is_refused() -> None:
         History.from_json(FINITE, content)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1))
 def test_evaluations_are_numbered_in_the_order_of_telling(seed: int) -> None:
     history = history_of(seed)
@@ -128,7 +128,7 @@ def test_a_point_that_breaks_a_known_constraint_is_not_feasible() -> None:
     assert [evaluation.number for evaluation in history.feasible] == [1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
 def test_remaining_points_are_those_of_an_enumeration(seed: int, constrained: bool, sliced: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -30,7 +30,7 @@ def magnitudes(draw: st.DrawFn) -> Array:
     return np.array([draw(signs) * m * 10.0**p for m, p in zip(mantissas, powers, strict=True)])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(magnitudes())
 def test_standardised_values_come_back(y: Array) -> None:
     scaling = Standardisation.of(y)
@@ -41,7 +41,7 @@ def test_standardised_values_come_back(y: Array) -> None:
     assert (np.abs(back - y) <= 8 * EPS * np.abs(y).max()).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(magnitudes())
 def test_standardised_values_have_mean_0_and_deviation_1(y: Array) -> None:
     z = Standardisation.of(y).standard(y)

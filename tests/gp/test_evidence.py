@@ -17,7 +17,7 @@ from gp_strategies import Case, cases, dense_regressor, make_case, relabelled, s
 Array = NDArray[np.float64]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(cases(max_size=5))
 def test_evidence_is_the_undivided_marginal_likelihood(case: Case) -> None:
     """Against scikit-learn, and against SciPy's density of the whole vector y."""
@@ -51,7 +51,7 @@ def assert_gradient_is_a_difference(gp: AdditiveGP, data: Observations) -> None:
     np.testing.assert_allclose(gradient, differences, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(gradient).max()))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(max_size=5))
 def test_gradient_equals_differences(case: Case) -> None:
     """DESIGN §5.3: mixed kernels, factor sizes 1 to 5."""
@@ -86,7 +86,7 @@ def test_gradient_where_categories_share_nothing() -> None:
     assert np.isfinite(gradient).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cases(max_size=5), st.randoms(use_true_random=False))
 def test_relabelling_commutes(case: Case, random: random.Random) -> None:
     """DESIGN §5.7."""
@@ -118,7 +118,7 @@ def test_chain_rule_of_probability() -> None:
     assert case.gp.log_evidence(case.data) == pytest.approx(total, rel=1e-10)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(cases(max_dim=3))
 def test_each_value_is_predicted_from_the_others(case: Case) -> None:
     """Against models conditioned on all observations but one."""

@@ -32,7 +32,7 @@ def product_gram(
     return total
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases(max_size=5, max_observations=40))
 def test_gram_equals_scikit_learn(case: Case) -> None:
     found = case.gp.gram(case.data.X)
@@ -82,7 +82,7 @@ def test_one_variable_may_overflow_while_others_do_not() -> None:
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cases(max_size=5), st.randoms(use_true_random=False))
 def test_relabelling_commutes(case: Case, random: random.Random) -> None:
     gp = case.gp

@@ -38,7 +38,7 @@ def moments_of_factors(posterior: AdditivePosterior, points: Array) -> tuple[Arr
     return np.array([mean for mean, _ in answers]), np.array([deviation for _, deviation in answers])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases())
 def test_factors_sum_to_the_joint(case: Case) -> None:
     """DESIGN §5.1, at new points and at observed ones."""
@@ -51,7 +51,7 @@ def test_factors_sum_to_the_joint(case: Case) -> None:
     assert (deviations <= np.sqrt(case.gp.hyperparameters.variances)[:, None] * (1 + 1e-12)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases())
 def test_joint_posterior_equals_the_dense_gp_of_scikit_learn(case: Case) -> None:
     """DESIGN §5.2."""
@@ -62,7 +62,7 @@ def test_joint_posterior_equals_the_dense_gp_of_scikit_learn(case: Case) -> None
     np.testing.assert_allclose(deviation, expected_deviation, rtol=1e-8, atol=1e-8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases())
 def test_factor_posterior_equals_equation_1(case: Case) -> None:
     gp, data = case.gp, case.data
@@ -77,7 +77,7 @@ def test_factor_posterior_equals_equation_1(case: Case) -> None:
         np.testing.assert_allclose(deviation**2, variance, rtol=1e-8, atol=1e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cases(), st.randoms(use_true_random=False))
 def test_relabelling_commutes(case: Case, random: random.Random) -> None:
     """DESIGN §5.7."""
@@ -91,7 +91,7 @@ def test_relabelling_commutes(case: Case, random: random.Random) -> None:
         np.testing.assert_allclose(there, here, rtol=1e-10, atol=1e-11)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(max_observations=12), st.integers(1, 4))
 def test_pending_points_keep_means_and_condition_deviations(case: Case, pending: int) -> None:
     """GP-BUCB; the extended data are told no noise beyond the model's at the pending points."""

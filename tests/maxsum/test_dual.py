@@ -28,7 +28,7 @@ def sweep(packed: Packed, messages: Array, sweeps: int) -> None:
     dual_sweeps(packed, messages, choice, -np.inf, sweeps, 0.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(factor_tables(factor_graphs(max_dim=4)), st.integers(0, 2**32 - 1))
 def test_any_messages_give_an_upper_bound(tables: FactorTables, seed: int) -> None:
     packed, beside = packed_of(tables)
@@ -36,7 +36,7 @@ def test_any_messages_give_an_upper_bound(tables: FactorTables, seed: int) -> No
     assert upper_bound(packed, messages) + beside >= brute_force(tables) * (1 - 1e-15) - 1e-12
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(factor_tables(factor_graphs(max_dim=4), forbidden=True))
 def test_dual_messages_give_an_upper_bound(tables: FactorTables) -> None:
     packed, beside = packed_of(tables)

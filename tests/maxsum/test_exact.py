@@ -13,7 +13,7 @@ from dechbo.tables import FactorTables
 from strategies import brute_force, factor_graphs, factor_tables
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(factor_tables(factor_graphs(max_dim=5, max_size=4), forbidden=True))
 def test_exact_equals_brute_force(tables: FactorTables) -> None:
     answer = Exact().maximize(tables)

@@ -35,7 +35,7 @@ def test_conditioned_decoding_breaks_ties_in_agreement() -> None:
     assert MaxSum().maximize(shifts()).value == 3.0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(factor_tables(factor_graphs(max_dim=5, max_factors=8, max_size=3)), st.integers(0, 2**32 - 1))
 def test_no_change_within_one_factor_gains(tables: FactorTables, seed: int) -> None:
     packed = packed_of(tables)

@@ -27,7 +27,7 @@ def toulbar2_optimum(tables: FactorTables) -> float:
     return float(100 * len(tables.values) - cost)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(factor_tables(forbidden=True), st.sampled_from([0.0, 0.5]))
 def test_value_optimum_and_bound_are_in_order(tables: FactorTables, damping: float) -> None:
     answer, optimum = MaxSum(damping=damping).maximize(tables), brute_force(tables)
@@ -38,7 +38,7 @@ def test_value_optimum_and_bound_are_in_order(tables: FactorTables, damping: flo
     assert answer.gap >= 0
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(factor_tables(acyclic_graphs(), max_candidates=3, forbidden=True))
 def test_acyclic_graphs_are_exact_ties_included(tables: FactorTables) -> None:
     answer = MaxSum(rounds=1).maximize(tables)

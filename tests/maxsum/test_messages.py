@@ -47,7 +47,7 @@ def test_message_of_a_binary_factor_by_hand() -> None:
     np.testing.assert_array_equal(factor_to_variable(table, incoming, 1), [12.0, 11.0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(0, 2**32 - 1))
 def test_messages_equal_the_reference(shape: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -94,7 +94,7 @@ def test_beliefs_add_unary_terms_and_all_messages() -> None:
     np.testing.assert_allclose(beliefs(packed, messages), np.concatenate(expected))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.floats(-100, 100))
 def test_a_constant_added_to_a_message_changes_no_choice(seed: int, edge: int, constant: float) -> None:
     packed, *_ = two_factors(np.random.default_rng(seed))

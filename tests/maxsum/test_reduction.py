@@ -22,7 +22,7 @@ def reduced_value(reduced: ReducedTables, packed: Packed, choice: NDArray[np.int
     return decode(packed, belief, np.array(choice)) + float(unseen.sum())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(factor_tables())
 def test_reducing_changes_no_value(tables: FactorTables) -> None:
     reduced = reduce_tables(tables)
@@ -31,7 +31,7 @@ def test_reducing_changes_no_value(tables: FactorTables) -> None:
         np.testing.assert_allclose(reduced_value(reduced, packed, np.array(choice)), tables.value(choice), rtol=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(factor_tables(forbidden=True))
 def test_any_allowed_choice_beats_any_forbidden_one(tables: FactorTables) -> None:
     reduced = reduce_tables(tables)

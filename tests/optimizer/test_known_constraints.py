@@ -81,7 +81,7 @@ def test_no_suggestion_breaks_a_constraint(more: dict[str, Any]) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 def test_random_constraints_hold_for_every_suggestion(seed: int) -> None:
     rng = np.random.default_rng(seed)
     names = ["x", "y", "z", "n"]
@@ -115,7 +115,7 @@ def test_an_optimum_on_the_edge_is_found(more: dict[str, Any]) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_maximum_with_forbidden_cells_is_that_of_all_choices(seed: int) -> None:
     rng = np.random.default_rng(seed)
     space = Space(

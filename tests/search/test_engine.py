@@ -32,7 +32,7 @@ def at(candidates: Sequence[Array], choice: ArrayLike) -> Array:
     return np.array([values[h] for values, h in zip(candidates, np.asarray(choice), strict=True)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(max_dim=4), st.sampled_from([0.0, 1.0, 10.0]), st.integers(0, 2))
 def test_the_exact_engine_finds_the_best_grid_point(case: Case, beta: float, pending: int) -> None:
     """Against the acquisition at every point of the grid, from the posterior and not from tables."""
@@ -46,7 +46,7 @@ def test_the_exact_engine_finds_the_best_grid_point(case: Case, beta: float, pen
     assert chosen == pytest.approx(found.value, rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(cases(max_dim=4), st.sampled_from([0.5, 10.0]))
 def test_the_default_engine_is_bracketed_by_its_certificate(case: Case, beta: float) -> None:
     candidates = grid_of(case)
@@ -118,7 +118,7 @@ def test_an_ensemble_keeps_the_solves_of_every_member() -> None:
         np.testing.assert_array_equal(cached.choice, scratch.choice)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(cases(max_dim=4), st.integers(0, 2**32 - 1))
 def test_extra_tables_are_added(case: Case, seed: int) -> None:
     """Against the acquisition plus the extra table at every point of the grid."""

@@ -72,7 +72,7 @@ def test_a_value_on_the_edge_is_allowed() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_points_of_the_region(seed: int) -> None:
     """Allowed is what Python computes; drawn, nearest and pulled-in points are allowed and keep fixed coordinates."""
     space, rng = mixed(), np.random.default_rng(seed)
@@ -109,7 +109,7 @@ def test_no_point_of_a_slice() -> None:
 
 
 @given(st.lists(st.tuples(*[st.integers(-3, 3)] * 3, st.integers(-6, 6)), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whole_numbers_are_counted_and_reached(rows: list[tuple[int, int, int, int]]) -> None:
     """Against all 4 * 5 * 3 points: whether there is one, how many, and the nearest."""
     rows = [row for row in rows if any(row[:3])]
@@ -137,7 +137,7 @@ def test_whole_numbers_are_counted_and_reached(rows: list[tuple[int, int, int, i
 
 
 @given(st.lists(st.tuples(*[st.integers(-3, 3)] * 3, st.floats(-4, 4)), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_satisfiable_as_scipy_says(rows: list[tuple[int, int, int, float]]) -> None:
     rows = [row for row in rows if any(row[:3])]
     assume(rows)

@@ -27,7 +27,7 @@ def components(dim: int, pairs: list[tuple[int, int]]) -> int:
     return len(set(label))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1), st.data())
 def test_a_forest_with_all_singletons(dim: int, seed: int, data: st.DataObject) -> None:
     edges = data.draw(st.one_of(st.none(), st.integers(0, dim - 1)))

@@ -17,7 +17,7 @@ def test_the_graph_has_every_singleton_and_the_interactions() -> None:
     assert graph.scopes == ((0,), (1,), (2,), (3,), (0, 1), (1, 2, 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_changed_index_is_the_index_of_the_changed_set(data: st.DataObject) -> None:
     scopes = [scope for size in range(2, 5) for scope in combinations(range(5), size)]
