@@ -30,7 +30,6 @@ ORDER = [
     "interactions",
     "theory",
     "optimizer",
-    "distributed",
     "execution",
     "_minimize",
     "integrations",

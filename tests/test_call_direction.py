@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 
 import dechbo
-from call_trace import PACKAGE, Trace, room, six_dimensional_run, traced
+from call_trace import Trace, room, six_dimensional_run, traced
 from test_architecture import ORDER
 
 # Upward calls that are left: "room/file.function" of the caller and of the callee, with the reason.
@@ -21,7 +21,7 @@ def upward_calls(trace: Trace) -> set[tuple[str, str]]:
     return above.between_rooms()
 
 
-def constrained_ask() -> dechbo.Optimizer:
+def constrained_run() -> dechbo.Optimizer:
     """The next ask has pending points, a known constraint and a learned one."""
     space = dechbo.Space(
         {"a": dechbo.Float(0, 1), "b": dechbo.Int(0, 5), "c": dechbo.Categorical(["u", "v"])},
@@ -36,25 +36,53 @@ def constrained_ask() -> dechbo.Optimizer:
     return optimizer
 
 
+def stuck_run() -> Trace:
+    """All asks of a run that restarts at least once."""
+    space = dechbo.Space({"a": dechbo.Float(-2, 3), "b": dechbo.Float(-2, 3)})
+    optimizer, whole, sources = dechbo.Optimizer(space, seed=1), Trace(), set()
+    for _ in range(40):
+        trace = traced(optimizer.ask)
+        whole.functions |= trace.functions
+        whole.calls |= trace.calls
+        assert optimizer.info is not None
+        sources.add(optimizer.info.source)
+        params = optimizer.pending[0]
+        optimizer.tell(params, (params["a"] - 1) ** 2 + params["b"] ** 2)
+    assert "restart" in sources
+    return whole
+
+
 @pytest.mark.parametrize(
-    "prepared",
-    [lambda: six_dimensional_run(24), lambda: six_dimensional_run(20), constrained_ask],
-    ids=["warm", "cold", "constrained"],
+    "trace",
+    [
+        lambda: traced(six_dimensional_run(24).ask),
+        lambda: traced(six_dimensional_run(20).ask),
+        lambda: traced(constrained_run().ask),
+        stuck_run,
+    ],
+    ids=["warm", "cold", "constrained", "restart"],
 )
-def test_no_room_calls_a_later_one(prepared: Callable[[], dechbo.Optimizer]) -> None:
-    trace = traced(prepared().ask)
-    assert len(trace.files) > 20  # an ask crosses most of the house
-    assert upward_calls(trace) - set(KNOWN) == set()
-
-
-def test_known_upward_calls_still_exist() -> None:
-    files = {path.relative_to(PACKAGE).with_suffix("").as_posix() for path in Path(PACKAGE).rglob("*.py")}
-    assert all(name.split(".")[0] in files for pair in KNOWN for name in pair)
+def test_no_room_calls_a_later_one(trace: Callable[[], Trace]) -> None:
+    found = trace()
+    assert len(found.files) > 20  # an ask crosses most rooms
+    assert upward_calls(found) - set(KNOWN) == set()
 
 
 def test_an_upward_call_is_seen() -> None:
-    """An engine that a user plugs in lives outside of the package, and what it calls is its own business."""
-    optimizer = six_dimensional_run(12)
-    trace = traced(optimizer.ask)
-    reversed_calls = Trace(calls={(callee, caller) for caller, callee in trace.calls})
-    assert upward_calls(reversed_calls)
+    """A beta schedule of the package's own later room, passed down as a callback, is an upward call."""
+    from dechbo.optimizer.step import needs_initial_point
+
+    space = dechbo.Space({"a": dechbo.Float(0, 1)})
+    history = dechbo.Optimizer(space, seed=0)._history
+
+    def beta(t: int) -> float:
+        with suppress(AttributeError):
+            needs_initial_point(None, history)  # type: ignore[arg-type]
+        return 1.0
+
+    optimizer = dechbo.Optimizer(space, seed=0, n_initial=2, theory=dechbo.TheoryOptions(beta=beta))
+    for x in (0.1, 0.5, 0.9):
+        optimizer.tell({"a": x}, x)
+    assert ("acquisition/beta._from_callable", "optimizer/step.needs_initial_point") in upward_calls(
+        traced(optimizer.ask)
+    )

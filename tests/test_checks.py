@@ -29,29 +29,29 @@ def test_an_instance_or_the_default() -> None:
     coarse = Granularity(work=1.0)
     assert checks.instance("granularity", coarse, Granularity) is coarse
     assert checks.instance("granularity", None, Granularity) == Granularity()
-    with pytest.raises(OptionError, match=r"granularity is a Granularity\(…\), got 3"):
+    with pytest.raises(OptionError, match=r"granularity must be a Granularity\(…\), got 3"):
         checks.instance("granularity", 3, Granularity)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, 1.5, True, np.True_, "1", None, np.float64(2)])
 def test_what_is_not_a_whole_number_is_refused(value: Any) -> None:
-    with pytest.raises(OptionError, match="n is a whole number at least 1, got"):
+    with pytest.raises(OptionError, match="n must be a whole number of at least 1, got"):
         checks.whole("n", value, 1)
 
 
 @pytest.mark.parametrize("value", [0, 1, "yes", None, 1.0])
 def test_what_is_not_a_flag_is_refused(value: Any) -> None:
-    with pytest.raises(OptionError, match="on is True or False, got"):
+    with pytest.raises(OptionError, match="on must be True or False, got"):
         checks.flag("on", value)
 
 
 @pytest.mark.parametrize("value", [0, 1, 0.0, 1.0, -0.1, 1.5, True, "0.5", None, float("nan")])
 def test_what_is_not_a_probability_is_refused(value: Any) -> None:
-    with pytest.raises(OptionError, match="delta is a probability between 0 and 1, got"):
+    with pytest.raises(OptionError, match="delta must be a probability between 0 and 1, got"):
         checks.probability("delta", value)
 
 
 @pytest.mark.parametrize("value", ["SE", "", 3, None])
 def test_what_is_not_among_the_allowed_words_is_refused(value: Any) -> None:
-    with pytest.raises(OptionError, match="kernel is one of 'matern52', 'se', got"):
+    with pytest.raises(OptionError, match="kernel must be one of 'matern52', 'se', got"):
         checks.one_of("kernel", value, ("matern52", "se"))

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from dechbo.maxsum import Exact, MaxSum
     from dechbo.models.options import ModelOptions
     from dechbo.optimizer import Optimizer
+    from dechbo.search.engine import LocalEngine
+    from dechbo.search.grids import Granularity
     from dechbo.search.options import SearchOptions
     from dechbo.space import Categorical, Float, Int, Linear, Space
+    from dechbo.structure import StructureOptions
     from dechbo.studies.storage import make_storage
     from dechbo.tables import FactorTables
     from dechbo.theory import TheoryOptions
@@ -29,13 +32,16 @@ _HOMES = {
     "FactorGraph": "graph",
     "FactorTables": "tables",
     "Float": "space",
+    "Granularity": "search.grids",
     "Int": "space",
     "Linear": "space",
+    "LocalEngine": "search.engine",
     "MaxSum": "maxsum",
     "ModelOptions": "models.options",
     "Optimizer": "optimizer",
     "SearchOptions": "search.options",
     "Space": "space",
+    "StructureOptions": "structure",
     "TheoryOptions": "theory",
     "make_storage": "studies.storage",
     "minimize": "_minimize",
@@ -48,13 +54,16 @@ __all__ = [
     "FactorGraph",
     "FactorTables",
     "Float",
+    "Granularity",
     "Int",
     "Linear",
+    "LocalEngine",
     "MaxSum",
     "ModelOptions",
     "Optimizer",
     "SearchOptions",
     "Space",
+    "StructureOptions",
     "TheoryOptions",
     "__version__",
     "interactions",

@@ -67,7 +67,7 @@ def minimize(
     batch_size
         How many points a map-like ``workers`` gets at a time (4).
     options
-        Passed to ``Optimizer``: graph, beta, noise, n_initial, ….
+        Passed to ``Optimizer``: graph, noise, n_initial, max_factor_size, model, search, theory.
 
     Returns
     -------

@@ -14,28 +14,28 @@ T = TypeVar("T")
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     """One of the strings ``allowed``."""
     if value not in allowed:
-        raise OptionError(f"{name} is one of {', '.join(map(repr, allowed))}, got {value!r}")
+        raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return value
 
 
 def whole(name: str, value: object, least: int) -> int:
     """An int of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise OptionError(f"{name} is a whole number at least {least}, got {value!r}")
+        raise OptionError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return int(value)
 
 
 def flag(name: str, value: object) -> bool:
     """True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise OptionError(f"{name} is True or False, got {value!r}")
+        raise OptionError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def probability(name: str, value: object) -> float:
     """A number strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 < value < 1:
-        raise OptionError(f"{name} is a probability between 0 and 1, got {value!r}")
+        raise OptionError(f"{name} must be a probability between 0 and 1, got {value!r}")
     return float(value)
 
 
@@ -44,5 +44,5 @@ def instance(name: str, value: T | None, kind: type[T]) -> T:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise OptionError(f"{name} is a {kind.__name__}(…), got {value!r:.80}")
+        raise OptionError(f"{name} must be a {kind.__name__}(…), got {value!r:.80}")
     return value

@@ -1,4 +1,4 @@
-"""Interactions: which parameters act together, how likely it is, and how much of the variance it explains.
+"""Interactions: which parameters interact, how likely it is, and how much of the variance it explains.
 
 ``dechbo.interactions.from_table(X, y, space)`` and ``from_csv(path)`` read a table of experiments that somebody already
 has; ``Optimizer.interactions()`` reads a run.

@@ -55,7 +55,7 @@ def test_a_noise_variance_is_a_number_at_least_zero(noise: Any) -> None:
 
 @pytest.mark.parametrize("noise", [-1e-9, math.inf, math.nan, "low", True, 10**400])
 def test_bad_noise_is_refused(noise: Any) -> None:
-    with pytest.raises(OptionError, match="noise is a variance"):
+    with pytest.raises(OptionError, match="noise must be a variance"):
         variance(noise)
 
 

@@ -59,7 +59,7 @@ def test_a_file_of_an_older_layout_is_refused_and_not_changed(tmp_path: Path) ->
     path = tmp_path / "run.json"
     path.write_text(json.dumps({"format": runfile.FORMAT, "version": 1, "told": []}))
     before = path.read_text()
-    with pytest.raises(StudyFileError, match="has version 1, expected 2: use the dechbo that wrote it"):
+    with pytest.raises(StudyFileError, match=r"has format 1, and dechbo 0\.2 reads format 2: load it with the dechbo"):
         runfile.read(path)
     assert path.read_text() == before
 

@@ -90,7 +90,7 @@ def test_cancelling_and_closing() -> None:
 
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, True, None])
 def test_the_capacity_is_checked(capacity: Any) -> None:
-    with pytest.raises(OptionError, match="capacity is a whole number at least 1"):
+    with pytest.raises(OptionError, match="capacity must be a whole number of at least 1"):
         InlineExecutor(double, capacity)
 
 

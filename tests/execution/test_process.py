@@ -201,7 +201,7 @@ def test_an_objective_that_cannot_be_loaded_is_said_at_once(tmp_path: Path, targ
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, None])
 def test_the_number_of_workers_is_checked(tmp_path: Path, count: Any) -> None:
-    with pytest.raises(OptionError, match="workers is a whole number at least 1"):
+    with pytest.raises(OptionError, match="workers must be a whole number of at least 1"):
         ProcessExecutor(python(tmp_path), count)
 
 

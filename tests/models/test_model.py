@@ -18,16 +18,16 @@ def test_a_refit_is_due_once_the_observations_have_grown_by_a_twentieth() -> Non
 
 @pytest.mark.parametrize("n", [10, 61])
 def test_what_a_model_says_of_the_next_one_is_true(n: int) -> None:
-    """``is_kept_after`` against the next model, one observation later, over a whole period of asks."""
+    """``is_reused_after`` against the next model, one observation later, over a whole period of asks."""
     X = np.random.default_rng(0).random((n + REBUILD_EVERY, 2))
     told = [Evaluation.of({"x0": a, "x1": b}, float(a - b * b)) for a, b in X]
     builder = ModelBuilder(box(2), FactorGraph.singletons(2), 0, 1.0)
     model = builder.advance(None, 0, told[:n], list(X))
     for index in range(REBUILD_EVERY - 1):
         after = builder.advance(model, index + 1, told[: n + index + 1], list(X))
-        assert model.is_kept_after(index) == (not after.refitted) == (after.gp is model.gp)
+        assert model.is_reused_after(index) == (not after.refitted) == (after.gp is model.gp)
         model = after
-    assert not model.is_kept_after(REBUILD_EVERY - 1)  # the next ask fits its model cold
+    assert not model.is_reused_after(REBUILD_EVERY - 1)  # the next ask fits its model cold
 
 
 def test_an_outlier_makes_a_refit_due_at_once() -> None:

@@ -16,9 +16,9 @@ from dechbo.models.options import ModelOptions
     ("options", "message"),
     [
         ({"kernel": "rbf"}, "'matern52', 'se'"),
-        ({"centred": "yes"}, "centred is True or False"),
-        ({"full_factor": "yes"}, "full_factor is True or False"),
-        ({"graph_samples": 0}, "graph_samples is a whole number at least 1"),
+        ({"centred": "yes"}, "centred must be True or False"),
+        ({"full_factor": "yes"}, "full_factor must be True or False"),
+        ({"graph_samples": 0}, "graph_samples must be a whole number of at least 1"),
         ({"graph_samples": 1.5}, "graph_samples"),
     ],
 )

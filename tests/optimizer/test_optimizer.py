@@ -447,7 +447,7 @@ def test_other_bad_arguments() -> None:
         Optimizer(box(2), graph=FactorGraph.singletons(3))
     optimizer = Optimizer(box(2), seed=0)
     for n in (0, -1, 1.5, True):
-        with pytest.raises(OptionError, match="n is"):
+        with pytest.raises(OptionError, match="n must be"):
             optimizer.ask(n)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="feasible"):
         optimizer.tell(optimizer.ask(), 1.0, constraints={"c": math.nan})

@@ -10,7 +10,7 @@ import pytest
 from dechbo import Exact, FactorGraph, MaxSum, Optimizer
 from dechbo.errors import OptionError, ScopeError
 from dechbo.models.options import ModelOptions
-from dechbo.optimizer.options import CUSTOM, checked_graph, from_json, to_json
+from dechbo.optimizer.options import CUSTOM, checked_graph, from_json, known_options, to_json
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
 from dechbo.structure import StructureOptions
@@ -88,3 +88,20 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
 def test_bad_theory_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         TheoryOptions(**options)
+
+
+def test_an_unknown_option_says_what_to_write() -> None:
+    class Owner:
+        @known_options("Owner", {"beta": "theory=TheoryOptions(beta=…)"})
+        def __init__(self, space: str, *, seed: int = 0) -> None:
+            self.made = (space, seed)
+
+    assert Owner("s", seed=2).made == ("s", 2)
+    for name, advice in (
+        ("beta", r"write theory=TheoryOptions\(beta=…\)"),
+        ("betas", r"write theory=TheoryOptions\(beta=…\)"),
+        ("seeds", "write seed=…"),
+        ("colour", "known are space, seed"),
+    ):
+        with pytest.raises(OptionError, match=f"Owner has no option '{name}': {advice}"):
+            Owner("s", **{name: 1})

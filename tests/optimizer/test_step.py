@@ -14,16 +14,18 @@ from dechbo.data.history import History
 from dechbo.errors import SpaceExhausted
 from dechbo.models.builder import ModelBuilder
 from dechbo.models.options import ModelOptions
-from dechbo.optimizer.step import Problem, excluded_points, initial_point, model_point, needs_initial_point
+from dechbo.optimizer.step import SearchProblem, excluded_points, initial_point, model_point, needs_initial_point
 from dechbo.search.engine import LocalEngine
 from dechbo.search.options import SearchOptions
 from dechbo.theory import TheoryOptions
 from optimizer_cases import bowl, box, info_of, run
 
 
-def problem_in(space: Space, *, beta: str = "practical", noise: float | None = None, n_initial: int = 3) -> Problem:
+def problem_in(
+    space: Space, *, beta: str = "practical", noise: float | None = None, n_initial: int = 3
+) -> SearchProblem:
     builder = ModelBuilder(space, FactorGraph.singletons(space.dim), 0, -1.0, noise)
-    return Problem.of(builder, SearchOptions(), TheoryOptions(beta=beta), n_initial)
+    return SearchProblem.of(builder, SearchOptions(), TheoryOptions(beta=beta), n_initial)
 
 
 def told(space: Space, n: int) -> History:
@@ -81,13 +83,13 @@ def test_a_step_is_pure() -> None:
 def test_the_theorys_betas_replace_the_options_that_suggest_other_points() -> None:
     builder = ModelBuilder(box(2), "learned", 0, 1.0, options=ModelOptions(graph_samples=2))
     search = SearchOptions(score="joint")
-    free = Problem.of(builder, search, TheoryOptions(beta="practical"), 3)
+    free = SearchProblem.of(builder, search, TheoryOptions(beta="practical"), 3)
     assert free.builder is builder
     assert free.search is search
-    bound = Problem.of(builder, search, TheoryOptions(beta="theory-factor"), 3)
+    bound = SearchProblem.of(builder, search, TheoryOptions(beta="theory-factor"), 3)
     assert bound.builder.options == ModelOptions(graph_samples=2, full_factor=False)
     assert bound.search == SearchOptions(score="factors", restarts=False)
-    given = Problem.of(problem_in(box(2)).builder, SearchOptions(restarts=False), TheoryOptions(beta="theory"), 3)
+    given = SearchProblem.of(problem_in(box(2)).builder, SearchOptions(restarts=False), TheoryOptions(beta="theory"), 3)
     assert given.switched_off == ()
 
 

@@ -16,7 +16,7 @@ from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.maxsum import Exact
 from dechbo.search.constrained import ConstrainedSearch
 from dechbo.search.engine import LocalEngine
-from dechbo.search.exclusion import AlsoExcluded
+from dechbo.search.excluded import AlsoExcluded
 from dechbo.search.grid_search import Search
 from dechbo.search.grids import Granularity, base_candidates
 from strategies import relabelled_graph

@@ -13,7 +13,7 @@ from dechbo.acquisition import JointConfidenceBound
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.search.engine import LocalEngine
-from dechbo.search.exclusion import AlsoExcluded
+from dechbo.search.excluded import AlsoExcluded
 from dechbo.search.grid_search import Search
 from dechbo.search.joint_search import MIN_GAIN, JointSearch
 

@@ -16,7 +16,7 @@ from dechbo.search.options import SearchOptions
     ("options", "message"),
     [
         ({"score": "best"}, "'factors', 'joint'"),
-        ({"restarts": "yes"}, "restarts is True or False"),
+        ({"restarts": "yes"}, "restarts must be True or False"),
         ({"granularity": 3}, "granularity"),
     ],
 )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
 from dechbo.data.observations import Observations, Standardisation
 from dechbo.gp import AdditiveGP, Hyperparameters, fit
-from dechbo.search.exclusion import AlsoExcluded
+from dechbo.search.excluded import AlsoExcluded
 from dechbo.search.grid_search import Search
 from dechbo.search.joint_search import JointSearch
 from dechbo.search.options import SearchOptions

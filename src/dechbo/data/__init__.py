@@ -12,7 +12,6 @@ Out
     ``History``       every evaluation, every point asked for, the pending ones, the incumbent: what ``ask`` starts from
     ``Observations``  arrays X, y and noise of the successful evaluations: what a Gaussian process is conditioned on
     ``Standardisation``  y = shift + scale z, and back: models see z
-    ``Excluded``      points that must not be suggested: evaluated, pending, or against a known constraint
     ``runfile``       one run as a JSON file, written whole or not at all
     ``csv``           tables of results with a header, read and checked
 
@@ -22,7 +21,7 @@ Invariants
       holds pending points of other processes.
     - Each ask records how many evaluations it knew (``Asked.n_evaluations``). With the seed, that is all a resumed run
       needs to rebuild every model and to go on with the same suggestions, bit for bit.
-    - Inside, everything lives in the unit cube and larger is better; signs and units turn round in ``optimizer``.
+    - Inside, everything lives in the unit cube and larger is better; ``optimizer`` converts signs and units.
 
 History grows in place, because evaluations arrive one at a time and from several threads; everything else is frozen.
 """

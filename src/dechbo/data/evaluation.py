@@ -79,7 +79,7 @@ def variance(noise: object) -> float:
     """A noise variance that a user gives."""
     number = _real(noise)
     if number is None or not 0 <= number < math.inf:
-        raise OptionError(f"noise is a variance: a finite number at least 0 (0: noise-free), got {noise!r:.80}")
+        raise OptionError(f"noise must be a variance, a finite number of at least 0 (0: noise-free), got {noise!r:.80}")
     return number
 
 

@@ -67,6 +67,7 @@ def read(path: str | PathLike[str]) -> dict[str, Any]:
         raise StudyFileError(f'{path} is not a saved run: it has no "format": "{FORMAT}"')
     if content.get("version") != VERSION:
         raise StudyFileError(
-            f"{path} has version {content.get('version')}, expected {VERSION}: use the dechbo that wrote it"
+            f"{path} has format {content.get('version')}, and dechbo 0.2 reads format {VERSION}: load it with the "
+            "dechbo that wrote it, or start a new Optimizer and tell it what stands under 'evaluations'"
         )
     return content

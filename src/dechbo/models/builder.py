@@ -137,19 +137,19 @@ class ModelBuilder:
         d = self.space.dim
         if not self._full_factor_allowed:
             return additive, 0.0
-        whole = self._fitted(FactorGraph(d, (tuple(range(d)),)), data, noise, centred=False)
+        full = self._fitted(FactorGraph(d, (tuple(range(d)),)), data, noise, centred=False)
 
         # log odds by evidence and by leave-one-out prediction; the smaller one counts
         def log_odds(measure: Callable[[AdditiveGP], float]) -> float:
             small = logsumexp([measure(member) for member in additive.members], b=additive.weights)
-            return float(measure(whole) - small)
+            return float(measure(full) - small)
 
         odds = min(log_odds(lambda gp: gp.log_evidence(data)), log_odds(lambda gp: gp.log_predictive(data)))
         weight = float(expit(odds - DECISIVE_LOG_ODDS))
         if weight < MIN_WEIGHT:
             return additive, 0.0
         weights = (*(float((1 - weight) * w) for w in additive.weights), weight)
-        return Ensemble((*additive.members, whole), weights), weight
+        return Ensemble((*additive.members, full), weights), weight
 
     def searched_by(self, model: Model, index: int) -> Surrogate:
         """The surrogate that ask ``index`` searches: the small factors, or the one factor over all variables.
@@ -159,9 +159,9 @@ class ModelBuilder:
         """
         if model.full_weight == 0 or not isinstance(model.gp, Ensemble):
             return model.gp
-        *small, whole = model.gp.members
+        *small, full = model.gp.members
         if np.random.default_rng([self.seed, 4, index]).random() < min(model.full_weight, MAX_FULL_SHARE):
-            return whole
+            return full
         weights = np.array(model.gp.weights[:-1])
         total = weights.sum()
         shares = weights / total if total > 0 else np.full(len(small), 1 / len(small))
@@ -171,7 +171,7 @@ class ModelBuilder:
         """A quick fit to other values of the same evaluations, which ``scaling`` made of the model's own.
 
         It takes the first graph of the model or, where allowed, one factor over all variables: whichever has the better
-        leave-one-out prediction. The squared exponential kernel makes it see the large shape and not each ripple.
+        leave-one-out prediction. The squared exponential kernel follows the overall shape and ignores ripples.
         """
         first = model.gp.members[0] if isinstance(model.gp, Ensemble) else model.gp
         d, graph = self.space.dim, first.graph
@@ -181,8 +181,8 @@ class ModelBuilder:
         small = rapidly(graph, domains=first.domains)
         if self.graph != "learned" or not self._full_factor_allowed:
             return small
-        whole = rapidly(FactorGraph(d, (tuple(range(d)),)))
-        return max(small, whole, key=lambda gp: gp.log_predictive(data))
+        full = rapidly(FactorGraph(d, (tuple(range(d)),)))
+        return max(small, full, key=lambda gp: gp.log_predictive(data))
 
     def _level(self, *scales: float) -> float | None:
         """The noise variance that the user gave, in units of the product of ``scales``."""

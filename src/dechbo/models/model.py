@@ -26,7 +26,7 @@ class Model:
     full_weight: float = 0.0  # of the member with one factor over all variables
     constraints: Mapping[str, Model] = field(default_factory=dict)  # one model of -c for each constraint told
 
-    def is_kept_after(self, index: int) -> bool:
+    def is_reused_after(self, index: int) -> bool:
         """Whether the ask after ``index``, with one more observation, keeps these hyperparameters."""
         cold = (index + 1) % REBUILD_EVERY == 0
         return not cold and len(self.data) + 1 - self.fitted_on < refit_interval(len(self.data) + 1)

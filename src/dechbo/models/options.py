@@ -19,9 +19,9 @@ class ModelOptions:
     kernel
         "matern52" or "se" (squared exponential) for numeric parameters; categories have a kernel of their own.
     centred
-        With True each factor is the pure effect of its parameters together, beyond what any fewer of them do. With
-        False it is a free function of them. A given graph is then closed under subsets, unless one of its factors has
-        more than 4 parameters: such a graph stays as it is, with free functions.
+        With True each factor is the pure effect of its parameters, beyond any subset of them, and a given graph is
+        closed under subsets, unless a factor has more than 4 parameters. With False, or with such a factor, each factor
+        is a free function of its parameters and the graph stays as it is.
     full_factor
         For a learned graph: whether a model with one factor over all parameters may take part, as far as the evidence
         asks for it. With more than 8 parameters its point is found off the grid, without a certificate.

@@ -50,7 +50,7 @@ class RefitSchedule:
 
     def grid_recurs(self, model: Model, index: int) -> bool:
         """Whether the ask after ``index`` has the same factors and hyperparameters on the same grid."""
-        return self.builder.graph != "random" and not model.constraints and model.is_kept_after(index)
+        return self.builder.graph != "random" and not model.constraints and model.is_reused_after(index)
 
     def _at(self, history: History, key: Key) -> tuple[Model, list[Replayed]]:
         """The model of an ask, advanced from the latest one or replayed from the last cold one."""

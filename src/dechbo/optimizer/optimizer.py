@@ -29,7 +29,7 @@ from dechbo.models.options import ModelOptions
 from dechbo.models.refits import RefitSchedule, Replayed
 from dechbo.optimizer import options
 from dechbo.optimizer.info import AskInfo
-from dechbo.optimizer.step import Problem, initial_point, model_point, needs_initial_point
+from dechbo.optimizer.step import SearchProblem, initial_point, model_point, needs_initial_point
 from dechbo.search.engine import Engine, LocalEngine
 from dechbo.search.grids import Granularity, base_candidates, gridded
 from dechbo.search.options import SearchOptions
@@ -41,20 +41,21 @@ from dechbo.theory import RegretReport, TheoryOptions, average_regret, regret_bo
 from dechbo.threads import one_blas_thread
 
 Array = NDArray[np.float64]
-Method = TypeVar("Method", bound=Callable[..., Any])
+M = TypeVar("M", bound=Callable[..., Any])
 
 DEFAULT_INITIAL = 10
 
 
-def _locked(method: Method) -> Method:
-    """A method that holds the optimizer's lock, as ``ask`` and ``tell`` do."""
+def _locked(method: M) -> M:
+    """A method that holds the optimizer's lock, as ``ask`` and ``tell`` do, and runs with one BLAS thread."""
+    single_threaded = one_blas_thread(method)
 
     @wraps(method)
     def locked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         with self._lock:
-            return method(self, *args, **kwargs)
+            return single_threaded(self, *args, **kwargs)
 
-    return cast(Method, locked)
+    return cast(M, locked)
 
 
 class Optimizer:
@@ -91,6 +92,7 @@ class Optimizer:
         says; ``info.switched_off`` names them.
     """
 
+    @options.known_options("Optimizer", options.GROUPED)
     def __init__(
         self,
         space: Space,
@@ -126,7 +128,7 @@ class Optimizer:
         self.search = checks.instance("search", search, SearchOptions)
         self.theory = checks.instance("theory", theory, TheoryOptions)
         builder = ModelBuilder(space, self.graph, self.seed, self._sign, self.noise, self.max_factor_size, self.model)
-        self._problem = Problem.of(builder, self.search, self.theory, self.n_initial)
+        self._problem = SearchProblem.of(builder, self.search, self.theory, self.n_initial)
         self._models = RefitSchedule(self._problem.builder)
         self._history = History(space)
         self._lock = threading.RLock()
@@ -170,28 +172,28 @@ class Optimizer:
         ``fixed`` holds some parameters at given values. Points asked for and not yet told are pending: they are not
         suggested again, and the model accounts for them.
         """
-        held = check_fixed(self.space, fixed)
+        given = check_fixed(self.space, fixed)
         count = 1 if n is None else checks.whole("n", n, 1)
         with self._lock:
-            self._check_remaining(count, held)
-            points = [self._ask_one(held) for _ in range(count)]
+            self._check_remaining(count, given)
+            points = [self._ask_one(given) for _ in range(count)]
         return points[0] if n is None else points
 
     @one_blas_thread
-    def _ask_one(self, held: Params) -> Params:
+    def _ask_one(self, fixed: Params) -> Params:
         started = time.perf_counter()
-        history, fixed = self._history, fixed_coordinates(self.space, held)
-        if needs_initial_point(self._problem, history):
-            point, info = initial_point(self._problem, history, fixed), AskInfo("initial design", 0.0)
+        problem, history, coordinates = self._problem, self._history, fixed_coordinates(self.space, fixed)
+        if needs_initial_point(problem, history):
+            point = initial_point(problem, history, coordinates)
+            info = AskInfo("initial design", 0.0, switched_off=problem.switched_off)
         else:
-            model, replayed = self._models.next(history)
-            self._prepare_engine(replayed)
+            model = self._prepared(*self._models.next(history))
             recurring = self._models.grid_recurs(model, len(history.asked))
-            point, info = model_point(self._problem, history, model, self._engine, fixed, recurring=recurring)
-        params = {**self.space.decode(point), **held}
+            point, info = model_point(problem, history, model, self._engine, coordinates, recurring=recurring)
+        params = {**self.space.decode(point), **fixed}
         if self.space.constraints:
-            params = repair_rounding(self.space, params, held)
-        history.ask(params, held, modelled=info.source != "initial design")
+            params = repair_rounding(self.space, params, fixed)
+        history.ask(params, fixed, modelled=info.source != "initial design")
         self.info = replace(info, seconds=time.perf_counter() - started)
         return dict(params)
 
@@ -235,9 +237,9 @@ class Optimizer:
         and the pending points alone; models of a common beginning are reused.
         """
         with self._lock:
-            held = any(asked.fixed for asked in self._history.asked)  # cached tables have fixed coordinates
+            had_fixed = any(asked.fixed for asked in self._history.asked)  # cached tables have fixed coordinates
             history, continues = self._history.replayed(evaluations, pending, self.n_initial)
-            if held or not continues:
+            if had_fixed or not continues:
                 self._models.forget()
             self._history = history
 
@@ -265,7 +267,6 @@ class Optimizer:
         return self._problem.builder.graph_at(len(self._history.asked))
 
     @_locked
-    @one_blas_thread
     def predict(self, params: Mapping[str, Any]) -> tuple[float, float]:
         """Posterior mean and standard deviation of the objective at ``params``, in the user's units."""
         point = self.space.encode(params)
@@ -274,7 +275,6 @@ class Optimizer:
         return self._sign * model.scaling.original(float(mean[0])), model.scaling.scale * float(deviation[0])
 
     @_locked
-    @one_blas_thread
     def predict_constraints(self, params: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
         """Posterior mean and standard deviation of every reported constraint, in the user's units."""
         point = self.space.encode(params)
@@ -285,7 +285,6 @@ class Optimizer:
         return answer
 
     @_locked
-    @one_blas_thread
     def feasible_probability(self, params: Mapping[str, Any]) -> float:
         """The probability that all reported constraints hold at ``params``; 0 where a known constraint is broken."""
         point = self.space.encode(params)
@@ -294,7 +293,6 @@ class Optimizer:
         return float(np.exp(LogFeasibility(limits).values(point[None])[0])) if self.space.allows(point) else 0.0
 
     @_locked
-    @one_blas_thread
     def recommend(self) -> Params:
         """The feasible evaluated point with the best posterior mean: what to use when values are noisy."""
         model = self._current_model()
@@ -306,7 +304,6 @@ class Optimizer:
         return dict(usable[int(means.argmax())].params)
 
     @_locked
-    @one_blas_thread
     def regret_report(self, optimum: float) -> RegretReport:
         """R_n / n and the bound of Theorems 2 and 3, for a known optimum; prints as text."""
         model = self._current_model()
@@ -317,21 +314,18 @@ class Optimizer:
         return RegretReport(float(average_regret(values, self._sign * optimum)[-1]), allowed, model.scaling.scale)
 
     @_locked
-    @one_blas_thread
     def interactions(self) -> list[Interaction]:
         """Which parameters interact, the largest share first; needs ``graph="learned"`` and centred kernels."""
         model = self._current_model()
         return interactions_of(model, self.space.names)
 
     @_locked
-    @one_blas_thread
     def convergence(self) -> Convergence | None:
         """R-hat and effective sample sizes of the chains behind ``interactions``; None if none ran."""
         learned = self._current_model().learned
         return None if learned is None else learned.convergence
 
     @_locked
-    @one_blas_thread
     def pair_probabilities(self) -> Array:
         """The probability that each pair of parameters shares a factor, (d, d); needs ``graph="learned"``."""
         model = self._current_model()
@@ -385,29 +379,32 @@ class Optimizer:
 
     def _current_model(self) -> Model:
         """The model for predictions between asks."""
-        model, replayed = self._models.preview_model(self._history)
-        self._prepare_engine(replayed)
+        return self._prepared(*self._models.preview_model(self._history))
+
+    def _prepared(self, model: Model, replayed: Sequence[Replayed]) -> Model:
+        """``model``, with the engine's caches where the replayed asks had brought them."""
+        builder, granularity = self._problem.builder, self._problem.search.granularity
+        try:
+            for ask in replayed:
+                on_grid = gridded(builder.searched_by(ask.model, ask.index), self.space)
+                if on_grid is not None and self._models.grid_recurs(ask.model, ask.index):
+                    data = ask.model.data
+                    fixed = fixed_coordinates(self.space, self._history.asked[ask.index].fixed)
+                    grid = base_candidates(self.space, on_grid.graph, len(data), fixed, granularity)
+                    self._engine.prepare(on_grid, data, grid)
+        except BaseException:  # interrupted half-way: the next ask replays all of it
+            self._models.forget()
+            raise
         return model
 
-    def _prepare_engine(self, replayed: Sequence[Replayed]) -> None:
-        """Bring the engine's caches to where the replayed asks had brought them."""
-        builder, granularity = self._problem.builder, self._problem.search.granularity
-        for ask in replayed:
-            on_grid = gridded(builder.searched_by(ask.model, ask.index), self.space)
-            if on_grid is not None and self._models.grid_recurs(ask.model, ask.index):
-                data = ask.model.data
-                fixed = fixed_coordinates(self.space, self._history.asked[ask.index].fixed)
-                grid = base_candidates(self.space, on_grid.graph, len(data), fixed, granularity)
-                self._engine.prepare(on_grid, data, grid)
-
-    def _check_remaining(self, wanted: int, held: Params) -> None:
+    def _check_remaining(self, wanted: int, fixed: Params) -> None:
         """Refuse to ask for what the known constraints forbid, or for more points than a finite space has left."""
-        fixed = fixed_coordinates(self.space, held)
-        if self.space.constraints and self.space.region.allowed_point(fixed) is None:
+        coordinates = fixed_coordinates(self.space, fixed)
+        if self.space.constraints and self.space.region.allowed_point(coordinates) is None:
             raise ParameterError(
-                f"no point with {held} satisfies {' and '.join(map(str, self.space.constraints))}: fix other values"
+                f"no point with {fixed} satisfies {' and '.join(map(str, self.space.constraints))}: fix other values"
             )
-        size, left = self._history.remaining(fixed)
+        size, left = self._history.remaining(coordinates)
         if not self._problem.may_repeat and left < wanted:
             slice_ = "with these parameters fixed " if fixed else ""
             raise SpaceExhausted(

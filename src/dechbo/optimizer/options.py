@@ -1,10 +1,13 @@
-"""Options of an optimizer as plain data, for saved runs."""
+"""Options of an optimizer: what unknown ones should be, and all of them as plain data for saved runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, ParamSpec
 
 from dechbo.errors import OptionError, ScopeError, format_list
 from dechbo.graph import FactorGraph
@@ -16,8 +19,42 @@ from dechbo.space import Space
 from dechbo.structure import StructureOptions
 from dechbo.theory import TheoryOptions
 
+P = ParamSpec("P")
+
 CUSTOM = "custom"  # stands in a saved run for what plain JSON cannot hold
 _MAXIMIZERS = {"MaxSum": MaxSum, "Exact": Exact}
+
+GROUPED = {  # options that a newcomer may look for in the constructor itself
+    **{field.name: f"model=ModelOptions({field.name}=…)" for field in fields(ModelOptions)},
+    **{field.name: f"search=SearchOptions({field.name}=…)" for field in fields(SearchOptions)},
+    **{field.name: f"theory=TheoryOptions({field.name}=…)" for field in fields(TheoryOptions)},
+    "random_state": "seed=…",
+    "rng": "seed=…",
+    "n_startup_trials": "n_initial=…",
+}
+
+
+def known_options(owner: str, grouped: Mapping[str, str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Decorate a constructor: an unknown option raises OptionError and says what to write instead.
+
+    ``grouped`` says where other options are: {"beta": "theory=TheoryOptions(beta=…)"}.
+    """
+
+    def decorated(init: Callable[P, None]) -> Callable[P, None]:
+        names = list(inspect.signature(init).parameters)[1:]
+
+        @wraps(init)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+            for name in kwargs.keys() - set(names):
+                close = get_close_matches(name, [*names, *grouped], n=1)
+                hint = grouped.get(name) or (grouped.get(close[0], f"{close[0]}=…") if close else None)
+                advice = f"write {hint}" if hint else f"known are {', '.join(names)}"
+                raise OptionError(f"{owner} has no option {name!r}: {advice}")
+            init(*args, **kwargs)
+
+        return checked
+
+    return decorated
 
 
 def checked_graph(graph: object, space: Space) -> FactorGraph | str:
@@ -27,7 +64,10 @@ def checked_graph(graph: object, space: Space) -> FactorGraph | str:
     if isinstance(graph, str) and graph in ("random", "learned"):
         return graph
     if not isinstance(graph, FactorGraph):
-        raise OptionError(f'graph is a FactorGraph, "random" or "learned", got {graph!r}')
+        raise OptionError(
+            'graph must be a FactorGraph, "random" or "learned" (write FactorGraph.from_names(space, [("a", "b"), …]) '
+            f"for scopes of names), got {graph!r}"
+        )
     if graph.dim != space.dim:
         names = format_list(list(space.names))
         raise ScopeError(f"the graph has {graph.dim} variables, the space has {space.dim}: {names}")

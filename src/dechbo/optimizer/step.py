@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dechbo.acquisition import BetaContext, beta_schedule
 from dechbo.acquisition.feasibility import LearnedConstraint
-from dechbo.data.excluded import Excluded
 from dechbo.data.history import History
 from dechbo.errors import SpaceExhausted
 from dechbo.gp import Surrogate
@@ -20,6 +19,7 @@ from dechbo.models.model import Model
 from dechbo.optimizer.info import AskInfo
 from dechbo.search.constrained import ConstrainedSearch
 from dechbo.search.engine import Engine
+from dechbo.search.excluded import Excluded
 from dechbo.search.grid_search import Search, bounded_draws
 from dechbo.search.initial import initial_points
 from dechbo.search.joint_search import N_INCUMBENTS
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class SearchProblem:
     """Everything about a run that no evaluation changes."""
 
     builder: ModelBuilder
@@ -41,7 +41,7 @@ class Problem:
     switched_off: tuple[str, ...] = ()  # options that the beta schedule overrides
 
     @classmethod
-    def of(cls, builder: ModelBuilder, search: SearchOptions, theory: TheoryOptions, n_initial: int) -> Problem:
+    def of(cls, builder: ModelBuilder, search: SearchOptions, theory: TheoryOptions, n_initial: int) -> SearchProblem:
         """The problem with the options that the beta schedule allows.
 
         The theory's schedules guarantee no regret for the maximiser of the factors' bounds on grids and for no other
@@ -80,18 +80,18 @@ class Problem:
         return beta_schedule(self.theory.beta)(t, context)
 
 
-def needs_initial_point(problem: Problem, history: History) -> bool:
-    """Whether the initial design still goes on: too few points, or none that gave a number."""
+def needs_initial_point(problem: SearchProblem, history: History) -> bool:
+    """Whether the initial design is unfinished: too few points, or no success yet."""
     return not history.successes or len(history.evaluations) + len(history.pending) < problem.n_initial
 
 
-def excluded_points(problem: Problem, history: History) -> Excluded:
+def excluded_points(problem: SearchProblem, history: History) -> Excluded:
     """What must not be suggested: evaluated and pending points, unless values are noisy."""
     points = np.empty((0, problem.space.dim)) if problem.may_repeat else history.occupied
     return Excluded(problem.space, points)
 
 
-def initial_point(problem: Problem, history: History, fixed: Mapping[int, float]) -> Array:
+def initial_point(problem: SearchProblem, history: History, fixed: Mapping[int, float]) -> Array:
     """The next point of the initial design that is not excluded."""
     excluded = excluded_points(problem, history)
     drawn = len(history.evaluations) + len(history.pending)
@@ -103,9 +103,9 @@ def initial_point(problem: Problem, history: History, fixed: Mapping[int, float]
 
 
 def model_point(
-    problem: Problem, history: History, model: Model, engine: Engine, fixed: dict[int, float], *, recurring: bool
+    problem: SearchProblem, history: History, model: Model, engine: Engine, fixed: dict[int, float], *, recurring: bool
 ) -> tuple[Array, AskInfo]:
-    """The point that the search finds by ``model``, and what there is to say about it."""
+    """The point that the search finds by ``model``, and its AskInfo."""
     space, index, data = problem.space, len(history.asked), model.data
     gp = problem.builder.searched_by(model, index)
     sign = problem.builder.sign

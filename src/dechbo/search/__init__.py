@@ -21,7 +21,7 @@ One search, in order
                       tables, for ``score="joint"``, and where the grid's point has nothing left to gain
     ``restart``       the search outside the known optima, once no progress has come for a while
     ``constrained``   the search under constraints that are modelled: where they may hold, or hold cautiously
-    ``exclusion``     an exclusion with one more rule
+    ``excluded``      points that must not be suggested: evaluated, pending, or against a known constraint
 
 Sources of a suggestion (``info.source``)
     "initial design", "acquisition" (the grid's maximiser, certified), "joint bound", "restart" and "constrained" (not

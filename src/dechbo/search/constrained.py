@@ -21,7 +21,7 @@ from dechbo.acquisition import JointConfidenceBound, acquisition_tables
 from dechbo.acquisition.feasibility import ConstraintMargin, LearnedConstraint, LogFeasibility
 from dechbo.graph import FactorGraph, Scope
 from dechbo.search.engine import Engine
-from dechbo.search.exclusion import AlsoExcluded
+from dechbo.search.excluded import AlsoExcluded
 from dechbo.search.grid_search import Search, Suggestion
 from dechbo.search.grids import base_candidates, gridded
 from dechbo.search.joint_search import MIN_GAIN, N_POLISHED, JointSearch
@@ -35,7 +35,7 @@ DUAL_ROUNDS = 5  # of the multipliers on the grid
 GRID_SHARE = 0.1  # of the work that a search without constraints puts into its base grid
 N_FOLLOWED = 2  # starts of each kind that are followed uphill
 FEASIBILITY_TOLERANCE = 1e-3  # a limit missed by this much, in standard deviations of its values, counts as met
-MAX_LISTED = 2000  # finite spaces up to this size are searched point by point
+MAX_LISTED = 2000  # finite spaces up to this size are searched whole: every point is scored by all constraint models
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +121,8 @@ class ConstrainedSearch:
         region, moving, steps = search.space.region, self._joint_search.moving, search.granularity.polish_steps
         if not len(moving) or not steps:
             return []
-        held = [*margins, *edges(region)]
-        return [within(region, start, polish_within(target, held, start, moving, steps), moving) for start in starts]
+        limits = [*margins, *edges(region)]
+        return [within(region, start, polish_within(target, limits, start, moving, steps), moving) for start in starts]
 
     def _lagrangian(self, engine: Engine, margins: Sequence[ConstraintMargin]) -> list[Array]:
         """Maximisers of phi + sum_c lambda_c phi_c on the base grid, one for each update of the multipliers."""
@@ -149,10 +149,10 @@ class ConstrainedSearch:
                 objective, search.data, search.beta, candidates, pending=search.unresolved, extra=extra
             )
             point = np.array([values[k] for values, k in zip(candidates, maximum.choice, strict=True)])
-            kept = np.array([float(margin.values(point[None])[0]) for margin in margins])
+            margin_values = np.array([float(margin.values(point[None])[0]) for margin in margins])
             if space.allows(point) and not any((point == other).all() for other in points):
                 points.append(point)
-            updated = np.maximum(0.0, multipliers - 2.0 / (1 + turn) * kept)
+            updated = np.maximum(0.0, multipliers - 2.0 / (1 + turn) * margin_values)
             if (updated == multipliers).all():
                 break
             multipliers = updated

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.acquisition import EnsembleUCB
-from dechbo.data.excluded import Exclusion
 from dechbo.data.history import RESOLUTION
 from dechbo.data.observations import Observations
 from dechbo.errors import SpaceExhausted
@@ -27,6 +26,7 @@ from dechbo.gp import Surrogate
 from dechbo.gp.ensemble import Posterior
 from dechbo.maxsum import Maximum
 from dechbo.search.engine import Engine
+from dechbo.search.excluded import Exclusion
 from dechbo.search.grids import Granularity, base_candidates, grid_graph, gridded, spacing_of
 from dechbo.search.joint_search import MIN_GAIN, JointSearch
 from dechbo.search.polish import polish

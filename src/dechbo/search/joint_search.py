@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.acquisition import JointConfidenceBound
-from dechbo.data.excluded import Exclusion
 from dechbo.data.observations import Observations
 from dechbo.gp.ensemble import Posterior, weighted_members
+from dechbo.search.excluded import Exclusion
 from dechbo.search.polish import polish
 from dechbo.space import Space
 

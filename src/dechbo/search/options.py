@@ -36,4 +36,6 @@ class SearchOptions:
         one_of("score", self.score, ("factors", "joint"))
         flag("restarts", self.restarts)
         if not isinstance(self.granularity, Granularity):
-            raise OptionError(f"granularity is a Granularity(work=…, zoom=…, polish_steps=…), got {self.granularity!r}")
+            raise OptionError(
+                f"granularity must be a Granularity(work=…, zoom=…, polish_steps=…), got {self.granularity!r}"
+            )

@@ -96,8 +96,8 @@ def _sequential(acquisition: Smooth, limits: Sequence[Smooth], start: Array, mov
         point = start.copy()
         point[moving] = np.clip(np.frombuffer(key), 0.0, 1.0)
         value, gradient = acquisition.value_and_gradient(point)
-        kept = [limit.value_and_gradient(point) for limit in limits]
-        inside, slopes = np.array([h for h, _ in kept]), np.array([slope[moving] for _, slope in kept])
+        values = [limit.value_and_gradient(point) for limit in limits]
+        inside, slopes = np.array([h for h, _ in values]), np.array([slope[moving] for _, slope in values])
         return -value, -gradient[moving], inside, slopes.reshape(-1, many)
 
     def inside(free: Array) -> Array:

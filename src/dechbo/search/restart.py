@@ -1,7 +1,7 @@
 """A restart: search the function without its known optima, once no progress has come for a while.
 
 Around an exhausted optimum the model has learned one narrow hill. Its lengthscales are as short as that hill, so the
-rest of the space looks all alike, and the bound never leaves for another hill. Here the known optimum is cut off at the
+rest of the space looks uniform, and the bound stays on this hill. Here the known optimum is cut off at the
 height of the best point outside it, a model is fitted to the rest, and the joint bound searches there; if nothing there
 looks promising, the next optimum is cut off, and so on.
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dechbo.data.observations import Observations, Standardisation
 from dechbo.gp import AdditiveGP
 from dechbo.gp.ensemble import Posterior
-from dechbo.search.exclusion import AlsoExcluded
+from dechbo.search.excluded import AlsoExcluded
 from dechbo.search.joint_search import N_INCUMBENTS, JointSearch, posterior_means
 
 Array = NDArray[np.float64]
@@ -118,8 +118,8 @@ class Restart:
         cut, scaling = Observations(data.X, np.minimum(data.y, height), data.noise).standardised()
         low, high = np.flatnonzero(means <= height), np.flatnonzero(means > height)
         # what was cut off is constant: part of it is enough for a fit
-        kept = np.sort(np.concatenate([low, high[:: max(1, -(-len(high) // max(1, len(low))))]]))
-        gp = self.refit(Observations(cut.X[kept], cut.y[kept], cut.noise[kept]), scaling)
+        chosen = np.sort(np.concatenate([low, high[:: max(1, -(-len(high) // max(1, len(low))))]]))
+        gp = self.refit(Observations(cut.X[chosen], cut.y[chosen], cut.noise[chosen]), scaling)
 
         def was_cut_off(point: Array) -> bool:
             return bool(means[self._next_to(point)] > height)

@@ -68,8 +68,8 @@ class DecHBOSampler(BaseSampler):
         always satisfy them.
     warn_independent_sampling
         Whether to warn, once, if a parameter is sampled independently after the first trials.
-    more
-        Options of ``dechbo.Optimizer``: beta, noise, kernel, choose, effort, …
+    options
+        Options of ``dechbo.Optimizer``: noise, maximizer, engine, model, search, theory.
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class DecHBOSampler(BaseSampler):
         search_space: Mapping[str, BaseDistribution] | Space | None = None,
         constraints: Sequence[str | Linear] = (),
         warn_independent_sampling: bool = True,
-        **more: Any,
+        **options: Any,
     ) -> None:
         self._seed = None if seed is None else checks.whole("seed", seed, 0)
         self._n_initial = None
         if n_startup_trials is not None:
             self._n_initial = max(1, checks.whole("n_startup_trials", n_startup_trials, 0))
         self._warns = checks.flag("warn_independent_sampling", warn_independent_sampling)
-        for name in _RENAMED_OPTIONS.keys() & more.keys():
+        for name in _RENAMED_OPTIONS.keys() & options.keys():
             raise OptionError(f"DecHBOSampler has no option {name}: use {_RENAMED_OPTIONS[name]}")
-        self._options = {**more, "max_factor_size": max_factor_size}
+        self._options = {**options, "max_factor_size": max_factor_size}
         self._new_optimizer(Space({"x": Float(0, 1)}), "minimize", 0, graph=None)  # checks the options
         if constraints and search_space is None:
             raise OptionError("constraints need to know the parameters: pass search_space={name: …} too")
