@@ -28,5 +28,6 @@ def test_the_demo_shows_best_value_gap_and_factors() -> None:
 def test_an_unknown_problem_is_one_clear_line() -> None:
     done = command("demo", "--problem", "rosenbrock")
     assert done.returncode == 2
+    assert "--problem must be one of" in done.stderr
     assert "michalewicz-10" in done.stderr
     assert "Traceback" not in done.stderr

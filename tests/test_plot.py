@@ -71,7 +71,7 @@ def test_a_line_joins_parameters_that_interact() -> None:
     nothing = plot.interactions([], ["a", "b", "c"])
     assert "none found" in [text.get_text() for text in nothing.texts]
     whole = plot.interactions([Interaction(("a", "b", "c"), 0.8, 0.5)], ["a", "b", "c"])
-    assert "all together\n80%" in [text.get_text() for text in whole.texts]
+    assert "all parameters\n80%" in [text.get_text() for text in whole.texts]
 
 
 def test_the_run_of_an_optimizer_is_drawn() -> None:

@@ -62,7 +62,7 @@ def demo(
     from dechbo.studies.run import Event
 
     if problem not in PROBLEMS:
-        raise OptionError(f"--problem is one of {', '.join(PROBLEMS)}, got {problem!r}")
+        raise OptionError(f"--problem must be one of {', '.join(PROBLEMS)}, got {problem!r}")
     chosen = PROBLEMS[problem]
     optimizer = Optimizer(chosen.space, seed=seed)
     console, values, best = Console(), [], (0, math.inf)

@@ -184,7 +184,7 @@ def interactions(found: Sequence[Interaction], names: Sequence[str], *, ax: Axes
         _draw_node(ax, name, place, active=name in active)
     whole = max((i.probability for i in found if len(i.scope) == dim > 2), default=0.0)
     if whole >= MIN_PROBABILITY:
-        ax.text(0, 0, f"all together\n{whole:.0%}", ha="center", va="center", color=ORANGE, weight="bold")
+        ax.text(0, 0, f"all parameters\n{whole:.0%}", ha="center", va="center", color=ORANGE, weight="bold")
     elif not edges:
         ax.text(0, 0, "none found", ha="center", va="center", color=GREY)
     ax.set(xlim=(-1.75, 1.75), ylim=(-1.3, 1.3), aspect="equal")

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from dechbo.bench import experiment, problems
-from dechbo.bench.progress import Progress, clock
+from dechbo.bench.progress import BenchProgress
 from dechbo.bench.records import BenchError, Run, RunRecord, load_records, read_unavailable
 from dechbo.errors import OptionError
 
@@ -106,7 +106,7 @@ def test_what_is_to_be_made_again(tmp_path: Path) -> None:
 def test_progress_counts_and_estimates() -> None:
     runs = [Run("nk-8", "random", seed, 2, 3) for seed in range(3)]
     page = io.StringIO()
-    with Progress(Console(file=page, width=200, force_terminal=True), runs, workers=1) as progress:
+    with BenchProgress(Console(file=page, width=200, force_terminal=True), runs, workers=1) as progress:
         for run in runs[:2]:
             progress.run_started(run)
             for done in range(1, 6):
@@ -118,10 +118,3 @@ def test_progress_counts_and_estimates() -> None:
     assert "1/3" in page.getvalue()
     assert "5 of 15" not in page.getvalue().splitlines()[0]
     assert "10 of 15 evaluations" in page.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(4.12, "4.1 s"), (200, "3 min 20 s"), (3725, "1 h 02 min"), (float("nan"), "?")]
-)
-def test_times_are_readable(seconds: float, text: str) -> None:
-    assert clock(seconds) == text

@@ -73,7 +73,7 @@ def drive(name: str, space: Space = MIXED, asks: int = 3) -> list[dict[str, Any]
     run = Run("mixed", name, 0, initial=4, evaluations=asks)
     peer = PeerProcess(name, space, seed=0, n_initial=4, budget=run.total)
     try:
-        for k, params in enumerate(runner.initial_points(space, run)):
+        for k, params in enumerate(runner.initial_params(space, run)):
             peer.tell(params, float(k))
         asked = []
         for k in range(asks):

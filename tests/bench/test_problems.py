@@ -203,7 +203,7 @@ def test_an_unknown_name_lists_the_known_ones(name: Any) -> None:
 
 @pytest.mark.parametrize("seed", [-1, 0.5, "0"])
 def test_a_seed_is_a_whole_number(seed: Any) -> None:
-    with pytest.raises(OptionError, match="seed is a whole number"):
+    with pytest.raises(OptionError, match=r"seed .*whole number"):
         problem("Levy-10", seed)
 
 

@@ -66,19 +66,19 @@ def misbehave(monkeypatch: pytest.MonkeyPatch, how: Any) -> Run:
 def test_every_method_is_given_the_same_points_of_the_space() -> None:
     space = problems.problem("nk-8").space
     run = Run("nk-8", "random", 3, initial=5)
-    points = runner.initial_points(space, run)
-    assert points == runner.initial_points(space, dataclasses.replace(run, method="dechbo"))
+    points = runner.initial_params(space, run)
+    assert points == runner.initial_params(space, dataclasses.replace(run, method="dechbo"))
     assert len(points) == 5
     for params in points:
         assert space.decode(space.encode(params)) == params
-    assert points != runner.initial_points(space, dataclasses.replace(run, seed=4))
+    assert points != runner.initial_params(space, dataclasses.replace(run, seed=4))
 
 
 def test_a_run_leaves_a_record_and_nothing_else(tmp_path: Path) -> None:
     heard: list[tuple[int, float]] = []
     record = runner.execute(SMALL, tmp_path, report=lambda done, regret: heard.append((done, regret)))
     problem = problems.problem(SMALL.problem, SMALL.seed)
-    given = runner.initial_points(problem.space, SMALL)
+    given = runner.initial_params(problem.space, SMALL)
     assert list(record.values[:4]) == [problem(params) for params in given]
     assert record.finished
     assert len(record.values) == 10

@@ -31,7 +31,7 @@ def dechbo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     return CommandLine(capsys, monkeypatch)
 
 
-def opened(study: Path) -> StudyStore:
+def store_of(study: Path) -> StudyStore:
     return StudyStore(StudyFile.read(study), create=False)
 
 
@@ -44,7 +44,7 @@ def test_a_study_runs_continues_and_says_when_it_is_done(tmp_path: Path, dechbo:
     assert first.code == 0, first.err
     assert "study 'small': 3 trials, 1 worker" in first.out
     assert [line.split()[1] for line in first.out.splitlines() if line.startswith("trial ")] == ["0", "1", "2"]
-    best = opened(study).best
+    best = store_of(study).best
     assert best is not None
     for part in (f"best value {best.value:.6g}  (trial {best.number}, minimize)", "as YAML:", "as JSON:", "stored in"):
         assert part in first.out
@@ -55,12 +55,12 @@ def test_a_study_runs_continues_and_says_when_it_is_done(tmp_path: Path, dechbo:
 
     more = dechbo("optimize", study, "--trials", 5, "--no-picture")
     assert "study 'small' continues: 3 of 5 trials are done, 2 to go, 1 worker" in more.out
-    assert len(opened(study).trials) == 5
+    assert len(store_of(study).trials) == 5
 
     done = dechbo("optimize", study, "--trials", 5, "--no-picture")
     assert done.code == 0
     assert done.out.startswith("all 5 trials are done; --trials 15 adds more\n")
-    assert len(opened(study).trials) == 5
+    assert len(store_of(study).trials) == 5
 
 
 def test_failures_are_shown_once_counted_and_stop_a_study_in_which_all_fail(
@@ -72,12 +72,12 @@ def test_failures_are_shown_once_counted_and_stop_a_study_in_which_all_fail(
     assert done.out.count("Traceback (most recent call last)") == 2  # the first of its kind, and why it ended
     assert len(re.findall(r"^trial \d+ +failed .*ValueError: no luck", done.out, re.MULTILINE)) == 5
     assert "stopped: the first 5 evaluations" in done.out
-    assert "--keep-going" in done.out
+    assert "pass --keep-going to continue anyway" in done.out
     assert "no trial succeeded yet" in done.out
     assert "failed: 5 of 5 trials" in done.out
     kept = dechbo("optimize", study, "--trials", 7, "--keep-going")
     assert kept.code == 1
-    assert opened(study).finished == 7
+    assert store_of(study).finished == 7
     assert dechbo("optimize", study, "--trials", 7).code == 1  # done, and nothing succeeded
     assert dechbo("best", study).code == 1
 
@@ -162,7 +162,7 @@ def test_a_timeout_begins_no_trial_after_it_and_says_how_to_go_on(tmp_path: Path
     assert "stopped by --timeout after" in done.out
     assert f"dechbo optimize {study}\n" in done.out
     assert done.code == 1  # nothing succeeded
-    assert opened(study).trials == []
+    assert store_of(study).trials == []
 
 
 def test_a_picture_goes_where_the_option_says_and_needs_matplotlib(
@@ -188,7 +188,7 @@ def test_errors_are_one_line_with_code_2(tmp_path: Path, dechbo: CommandLine) ->
         ("optimize", no_objective): "dechbo ask",
         ("best", no_objective): "there is no study 'lab' yet",
         ("optimize", write_study(tmp_path), "--storage", "sqlite:////none/x.db"): "no folder",
-        ("trials", write_study(tmp_path), "--storage", "nonsense"): "a storage is a URL",
+        ("trials", write_study(tmp_path), "--storage", "nonsense"): "a storage must be a URL",
         ("export", no_objective): "--csv",
         ("ask", no_objective, "--fix", "lr"): "--fix takes NAME=VALUE",
         ("ask", no_objective, "--fix", "lr=7"): "lr",
@@ -205,7 +205,7 @@ def test_a_broken_objective_is_an_error_before_any_trial(tmp_path: Path, dechbo:
     done = dechbo("optimize", study)
     assert done.code == 2
     assert "has no 'missing'" in done.err
-    assert opened(study).finished == 0
+    assert store_of(study).finished == 0
 
 
 def test_the_command_to_go_on_has_everything_but_secrets(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_ray_that_is_not_installed_is_one_line(
     done = dechbo("optimize", study, "--ray", "auto")
     assert done.code == 2
     assert "pip install" in done.err
-    assert opened(study).trials == []
+    assert store_of(study).trials == []
 
 
 # ------------------------------------------------------------------ best and trials
@@ -291,7 +291,7 @@ def test_what_is_asked_stays_pending_until_it_is_told(tmp_path: Path, dechbo: Co
     third = dechbo("ask", study, "--fix", "layers=3", "--fix", "act=tanh")
     assert f"dechbo tell {study} 2 VALUE" in third.out
     assert "trial 2" in third.out
-    trials = opened(study).trials
+    trials = store_of(study).trials
     assert [trial.state.name for trial in trials] == ["RUNNING"] * 3  # their processes have ended: nobody died
     assert (trials[2].params["layers"], trials[2].params["act"]) == (3, "tanh")
     assert trials[0].params == asked[0]["params"]
@@ -307,7 +307,7 @@ def test_asking_for_more_than_is_left_shows_those_that_are(tmp_path: Path, dechb
     none = dechbo("ask", study, *held, "--json")
     assert (none.code, none.out, none.err.count("\n")) == (2, "", 1)
     assert "no point is left: all points with these values of --fix are evaluated or asked for" in none.err
-    assert len(opened(study).trials) == 2
+    assert len(store_of(study).trials) == 2
 
 
 def test_tell_refuses_what_makes_no_sense(tmp_path: Path, dechbo: CommandLine) -> None:
@@ -334,7 +334,7 @@ def test_a_trial_of_a_running_process_is_not_told_by_hand(tmp_path: Path, dechbo
 
     study = write_study(tmp_path, None)
     dechbo("ask", study)
-    its = opened(study)
+    its = store_of(study)
     storage_of(its.study).set_trial_system_attr(trial_id(its.trials[0]), OWNER, this_process())
     assert "is being evaluated by `dechbo optimize`" in dechbo("tell", study, 0, 1).err
     storage_of(its.study).set_trial_system_attr(trial_id(its.trials[0]), OWNER, "")  # nobody's any more
@@ -404,7 +404,7 @@ def test_init_with_its_commented_fields_in_force_is_a_study_too(tmp_path: Path) 
     assert (file.objective.timeout, file.objective.retries) == (600, 1)
 
 
-@pytest.mark.parametrize(("name", "message"), [("study.txt", "ends in .yaml"), ("no/study.yaml", "no folder")])
+@pytest.mark.parametrize(("name", "message"), [("study.txt", "must end in .yaml"), ("no/study.yaml", "no folder")])
 def test_init_refuses_odd_places(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(StudyFileError, match=message):
         starter.write(tmp_path / name)

@@ -19,6 +19,7 @@ from dechbo.studies import formatting
     [
         *[(0, "0 ms"), (0.004, "4 ms"), (0.31, "0.31 s"), (9.5, "9.5 s"), (42.4, "42 s"), (59.7, "1 min")],
         *[(120, "2 min"), (200, "3 min 20 s"), (3600, "1 h"), (7500, "2 h 5 min"), (86400, "1 d"), (273600, "3 d 4 h")],
+        *[(4.12, "4.1 s"), (3725, "1 h 2 min"), (math.nan, "–")],
     ],
 )
 def test_durations(seconds: float, text: str) -> None:

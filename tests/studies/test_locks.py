@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -56,5 +58,19 @@ def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:
     with (
         pytest.raises(StorageError, match=r"study\.db\.lock cannot be opened: Is a directory"),
         exclusive(address, "x"),
+    ):
+        pass
+
+
+def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A soft lock, filelock's replacement, would outlive a killed process."""
+
+    def missing(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", missing)
+    with (
+        pytest.raises(StorageError, match=f"file system of {tmp_path} has no file locks: .*postgresql"),
+        exclusive(checked_url(file_url(tmp_path)), "x"),
     ):
         pass

@@ -23,12 +23,12 @@ MIXED = """
 def study(folder: Path, parameters: str, outcomes: list[Outcome], *, more: str = "direction: minimize") -> StudyStore:
     path = folder / "s.yaml"
     path.write_text(f"name: s\n{more}\nparameters:\n{parameters}", encoding="utf-8")
-    opened = StudyStore(StudyFile.read(path))
+    store = StudyStore(StudyFile.read(path))
     rng = np.random.default_rng(0)
     for outcome in outcomes:
-        space = opened.file.space
-        opened.add(space.decode(space.from_uniform(rng.random(space.dim))), outcome)
-    return opened
+        space = store.file.space
+        store.add(space.decode(space.from_uniform(rng.random(space.dim))), outcome)
+    return store
 
 
 def values(*given: float | None) -> list[Outcome]:

@@ -8,14 +8,17 @@ import threading
 from typing import Any
 
 import pytest
+from optuna.trial import FrozenTrial, TrialState, create_trial
 from rich.console import Console
 
 from dechbo.execution.outcome import Outcome
 from dechbo.graph import FactorGraph
+from dechbo.integrations.optuna import STALE
 from dechbo.interactions import Interaction
 from dechbo.optimizer import AskInfo
-from dechbo.studies.progress import Progress, ProgressPanel, interrupt_note
+from dechbo.studies.progress import Progress, ProgressPanel, interrupt_note, progress_of
 from dechbo.studies.run import Event
+from dechbo.studies.store import IMPORTED
 
 
 class Clock:
@@ -50,6 +53,29 @@ def finish(
     view.update(Event("started", number, {}))
     view.update(event, after(view, number, value, feasible=all(c <= 0 for c in outcome.constraints.values())))
     return event
+
+
+def study_trial(number: int, value: float | None, *, size: float = -1.0, **attributes: bool) -> FrozenTrial:
+    state = TrialState.FAIL if value is None else TrialState.COMPLETE
+    trial = create_trial(state=state, value=value, constraints={"size": size}, system_attrs=attributes)
+    trial.number = number
+    return trial
+
+
+@pytest.mark.parametrize(("direction", "best"), [("minimize", (0, 2.0)), ("maximize", (3, 5.0))])
+def test_the_progress_of_a_study(direction: str, best: tuple[int, float]) -> None:
+    trials = [
+        study_trial(0, 2.0, **{IMPORTED: True}),
+        study_trial(1, None),
+        study_trial(2, 9.0, size=1.0),  # infeasible
+        study_trial(3, 5.0),
+        study_trial(4, 2.0),
+        study_trial(5, 5.0),
+        study_trial(6, None, **{STALE: True}),
+        study_trial(7, 1.0, size=1.0),
+    ]
+    assert progress_of(trials, direction) == Progress(6, 1, best, (2.0, None, None, 5.0, 2.0, 5.0, None))
+    assert progress_of([], direction) == Progress()
 
 
 def shown(view: ProgressPanel, width: int = 80) -> str:

@@ -59,15 +59,15 @@ def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("study.db", "a storage is a URL such as sqlite:///study.db"),
-        ("", "a storage is a URL such as"),
-        (None, "a storage is a URL such as sqlite:///study.db, got NoneType"),
+        ("study.db", "a storage must be a URL such as sqlite:///study.db"),
+        ("", "a storage must be a URL such as"),
+        (None, "a storage must be a URL such as sqlite:///study.db, got NoneType"),
         (
             "nosuchbase://me:hush@host/x",
             r"nosuchbase://me:\*\*\*@host/x has an unknown kind of database, 'nosuchbase'",
         ),
         ("mysql+nosuchdriver://me:hush@host/x", "an unknown kind of database"),
-        ("postgresql://me:hush@host:port/x", "a storage is a URL such as"),
+        ("postgresql://me:hush@host:port/x", "a storage must be a URL such as"),
     ],
 )
 def test_invalid_urls(url: str, message: str) -> None:

@@ -168,7 +168,7 @@ BAD_FILES = [
     (SMALL + "trials: true\n", r"study.yaml:4: trials: expected a whole number, got 'true'"),
     (SMALL + "seed: -1\n", r"study.yaml:4: seed: expected a number at least 0, got '-1'"),
     (SMALL + "seed: 1.5\n", r"study.yaml:4: seed: expected a whole number, got '1.5'"),
-    (SMALL + "storage: nonsense\n", r"study.yaml:4: storage: a storage is a URL such as sqlite:///study.db"),
+    (SMALL + "storage: nonsense\n", r"study.yaml:4: storage: a storage must be a URL such as sqlite:///study.db"),
     (SMALL + "storage: [a]\n", r"study.yaml:4: storage: expected a text, got a list"),
     # tags: nothing is ever constructed
     ("!!python/object/apply:os.system ['true']\n", r"study.yaml:1: expected a mapping .*python/object.*never read"),

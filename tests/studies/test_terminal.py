@@ -101,12 +101,12 @@ def study_in(folder: Path, function: str, trials: int) -> Path:
     return path
 
 
-def opened(path: Path) -> StudyStore:
+def store_of(path: Path) -> StudyStore:
     return StudyStore(StudyFile.read(path), create=False)
 
 
 def states(path: Path) -> list[str]:
-    return [trial.state.name for trial in opened(path).trials]
+    return [trial.state.name for trial in store_of(path).trials]
 
 
 def test_one_ctrl_c_finishes_what_runs_and_the_same_command_continues(tmp_path: Path) -> None:
@@ -142,11 +142,11 @@ def test_a_second_ctrl_c_stops_at_once_and_the_trial_is_made_again(tmp_path: Pat
     assert first.end() == 130
     assert f"dechbo optimize {path.name}" in first.shown
     assert "Traceback" not in first.shown
-    lost = opened(path).trials
+    lost = store_of(path).trials
     (tmp_path / "go").touch()
     second = Terminal(tmp_path, "optimize", path.name, "--no-picture")
     assert second.end() == 0
-    run = opened(path)
+    run = store_of(path)
     complete = [trial for trial in run.trials if trial.state.name == "COMPLETE"]
     assert len(complete) == run.finished == 2
     assert complete[0].params == lost[0].params
@@ -179,8 +179,8 @@ def test_sigterm_stops_at_once_and_the_next_run_recovers_the_trial(tmp_path: Pat
     last = Terminal(tmp_path, "optimize", path.name, "--no-picture")
     assert last.end() == 0
     assert "died with its process: it is evaluated again" in last.shown
-    assert opened(path).finished == 2
-    assert opened(path).failed == 0
+    assert store_of(path).finished == 2
+    assert store_of(path).failed == 0
 
 
 @pytest.mark.system

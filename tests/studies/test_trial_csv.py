@@ -49,12 +49,13 @@ def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:
     ]
     rows.append(TrialRow(4, "failed", None, None, {**params, "odd": None}, {}, 1.0, "ValueError: a, b"))
     rows.append(TrialRow(5, "asked", None, None, {**params, "odd": None}, {}, None, None))
+    rows.append(TrialRow(6, "stale", None, None, {**params, "odd": None}, {}, None, None))
     results = read_results(written(tmp_path, to_csv(rows, space)), space)
     assert results.bad == results.ignored == []
     assert [old.params for old in results.good] == [row.params for row in rows[:5]]
     assert [old.outcome.value for old in results.good] == [1.0, 2.0, 3.0, 4.0, None]
     assert [old.outcome.constraints for old in results.good[:4]] == [row.constraints for row in rows[:4]]
-    assert results.unfinished == 1
+    assert results.unfinished == 2
 
 
 def test_export_writes_every_trial_with_its_state(tmp_path: Path, dechbo: CommandLine) -> None:

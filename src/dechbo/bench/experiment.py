@@ -9,7 +9,7 @@ from rich.console import Console
 
 from dechbo.bench import methods, paper, problems
 from dechbo.bench.parallel import run_all
-from dechbo.bench.progress import Progress
+from dechbo.bench.progress import BenchProgress
 from dechbo.bench.records import FINISHED, BenchError, Journal, Run, RunRecord, read_unavailable, write_unavailable
 from dechbo.errors import DechboError, OptionError
 
@@ -61,7 +61,7 @@ def run(
         for one in runs:
             with Journal(results, one) as journal:
                 journal.remove()
-    with Progress(console, runs, workers, skipped=len(wanted) - len(runs)) as progress:
+    with BenchProgress(console, runs, workers, skipped=len(wanted) - len(runs)) as progress:
         try:
             run_all(runs, results, workers=workers, cpu_limit=cpu_limit, progress=progress)
         except KeyboardInterrupt:

@@ -16,12 +16,14 @@ from dechbo.errors import WorkerDied
 from dechbo.execution import Outcome, ProcessExecutor, report_progress
 
 if TYPE_CHECKING:
-    from dechbo.bench.progress import Progress
+    from dechbo.bench.progress import BenchProgress
 
-POLL_SECONDS = 0.25  # between updates of the progress
+PROGRESS_SECONDS = 0.25  # between updates of the progress
 
 
-def run_all(runs: Sequence[Run], results: Path, *, workers: int, cpu_limit: float | None, progress: Progress) -> None:
+def run_all(
+    runs: Sequence[Run], results: Path, *, workers: int, cpu_limit: float | None, progress: BenchProgress
+) -> None:
     """Execute all ``runs`` in order, ``workers`` at a time with one thread each; Ctrl-C leaves no process behind."""
     waiting, started = deque(enumerate(runs)), dict[int, float]()
     objective = partial(_execute, results=results, cpu_limit=cpu_limit)
@@ -32,7 +34,7 @@ def run_all(runs: Sequence[Run], results: Path, *, workers: int, cpu_limit: floa
                 started[number] = perf_counter()
                 progress.run_started(run)
                 executor.submit(number, {"run": run})
-            finished = executor.wait(POLL_SECONDS)
+            finished = executor.wait(PROGRESS_SECONDS)
             for number, (done, regret) in executor.progress():
                 progress.evaluation_done(runs[number], done, regret)
             for number, outcome in finished:

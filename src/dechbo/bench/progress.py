@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from dechbo.bench.records import FINISHED, NOT_RUN, Run
+from dechbo.studies.formatting import duration
 
 
-class Progress:
+class BenchProgress:
     """Counts runs and evaluations and estimates the time left."""
 
     def __init__(self, console: Console, runs: Sequence[Run], workers: int, skipped: int = 0) -> None:
@@ -30,7 +31,7 @@ class Progress:
         self._started = time.monotonic()
         self._live: Live | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> BenchProgress:
         if self.console.is_terminal:
             self._live = Live(console=self.console, refresh_per_second=4, get_renderable=self._render)
             self._live.__enter__()
@@ -70,7 +71,7 @@ class Progress:
         colour = "green" if status == FINISHED else "red" if status.startswith(NOT_RUN) else "yellow"
         text = Text(f"{len(self.ended):>4}/{self.total}  {run.problem:<22} {run.method:<16} seed {run.seed:<3}")
         text.append(f" regret {regret:<12.5g}").append(f" {status}", style=colour)
-        text.append(f"  {clock(seconds)}, left {clock(self.seconds_left())}", style="dim")
+        text.append(f"  {duration(seconds)}, left {duration(self.seconds_left())}", style="dim")
         self.console.print(text, soft_wrap=True)
 
     # ---------------------------------------------------------- display
@@ -93,8 +94,8 @@ class Progress:
             f"[bold]{len(self.ended)}[/] of {self.total} runs",
             ProgressBar(total=max(total, 1), completed=done, width=30),
             f"{done} of {total} evaluations",
-            f"left about [bold]{clock(self.seconds_left())}[/]",
-            f"[dim]{clock(time.monotonic() - self._started)} so far{found}[/]",
+            f"left about [bold]{duration(self.seconds_left())}[/]",
+            f"[dim]{duration(time.monotonic() - self._started)} so far{found}[/]",
         )
         rows = Table(box=None, padding=(0, 2), header_style="dim")
         for name in ("problem", "method", "seed", "evaluations", "best regret"):
@@ -102,15 +103,3 @@ class Progress:
         for run, (step, regret) in list(self.current.items()):
             rows.add_row(run.problem, run.method, str(run.seed), f"{step}/{run.total}", f"{regret:.5g}")
         return Group(head, rows)
-
-
-def clock(seconds: float) -> str:
-    """A duration as text: 1 h 02 min, 3 min 20 s, 4.1 s."""
-    if seconds != seconds:
-        return "?"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -123,7 +123,7 @@ class Journal:
         self.steps.append(step)
 
     def _write(self, line: dict[str, Any]) -> None:
-        self._file.write(json.dumps(line, default=_to_builtin).encode() + b"\n")
+        self._file.write(json.dumps(line, default=np.generic.item).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -198,7 +198,7 @@ class RunRecord:
         path = self.run.path(results)
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        text = json.dumps(content, default=_to_builtin, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(content, default=np.generic.item, separators=(",", ":"), allow_nan=False)
         buffer = io.BytesIO()
         with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as file:
             file.write(text.encode())
@@ -266,13 +266,6 @@ def _cpu_model() -> str:
 
 def _four_digits(seconds: float) -> float:
     return float(f"{seconds:.4g}")
-
-
-def _to_builtin(value: object) -> object:
-    """NumPy scalars as Python numbers."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{value!r} is not plain data")
 
 
 def finite_or_none(value: object) -> float | None:

@@ -38,7 +38,7 @@ class _CpuLimit(Exception):
     """Raised by a signal during an ask."""
 
 
-def initial_points(space: Space, run: Run) -> list[dict[str, Any]]:
+def initial_params(space: Space, run: Run) -> list[dict[str, Any]]:
     """The scrambled Sobol points that every method gets on this problem and seed."""
     rng = np.random.default_rng([run.seed, zlib.crc32(run.problem.encode())])
     if space.dim <= qmc.Sobol.MAXDIM:
@@ -108,7 +108,7 @@ class _RunLoop:
     def run_all(self) -> None:
         """Do all remaining evaluations."""
         steps = self.journal.steps
-        for params in initial_points(self.problem.space, self.run)[len(steps) :]:
+        for params in initial_params(self.problem.space, self.run)[len(steps) :]:
             self._evaluate(params, _CallTime())
         self._method = self._resumed_method()
         while len(steps) < self.run.total:

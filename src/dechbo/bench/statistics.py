@@ -26,7 +26,7 @@ LEVEL, RESAMPLES = 0.95, 10_000
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """An estimate and its bootstrap interval."""
 
     value: float
@@ -41,7 +41,7 @@ def bootstrap(
     level: float = LEVEL,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> Interval:
+) -> ConfidenceInterval:
     """SciPy's percentile bootstrap; one value has an interval of length 0."""
     data = np.asarray(values, dtype=np.float64)
     if data.ndim != 1 or not len(data) or np.isnan(data).any():
@@ -49,7 +49,7 @@ def bootstrap(
     function = np.mean if statistic == "mean" else np.median
     estimate = float(function(data))
     if len(data) == 1:
-        return Interval(estimate, estimate, estimate)
+        return ConfidenceInterval(estimate, estimate, estimate)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():  # where SciPy interpolates between infinities
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         result = stats.bootstrap(
@@ -64,7 +64,7 @@ def bootstrap(
     if not np.isfinite(data).all():
         tail = (1 - level) / 2
         low, high = np.quantile(result.bootstrap_distribution, [tail, 1 - tail], method="higher")
-    return Interval(estimate, float(low), float(high))
+    return ConfidenceInterval(estimate, float(low), float(high))
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Summary:
     problem: str
     method: str
     runs: int
-    mean: Interval
-    median: Interval
+    mean: ConfidenceInterval
+    median: ConfidenceInterval
     crashed: int
     out_of_time: int
     ask_seconds: float  # mean CPU seconds of an ask

@@ -62,7 +62,7 @@ class DecHBOSearchCV(BaseSearchCV):
     n_initial, max_factor_size, noise, beta
         As in ``Optimizer``.
     graph
-        "learned" (or None), "random", a ``FactorGraph``, or the groups of parameters that interact:
+        "learned" (or None), "random", a ``FactorGraph``, or the scopes of parameters that interact:
         ``[("C", "gamma"), ...]``.
 
     Attributes

@@ -11,7 +11,7 @@ import numpy as np
 
 from dechbo.bench import methods, paper, problems, statistics
 from dechbo.bench.records import BenchError, RunRecord, load_records, read_unavailable
-from dechbo.bench.statistics import Interval, Summary
+from dechbo.bench.statistics import ConfidenceInterval, Summary
 from dechbo.report import figures
 
 CONTROL = "dechbo"
@@ -147,7 +147,7 @@ def _cells(summary: Summary) -> list[str]:
     return [_label(summary.method), *intervals, str(summary.runs), ", ".join(unfinished), ask]
 
 
-def _interval(interval: Interval) -> str:
+def _interval(interval: ConfidenceInterval) -> str:
     return f"{interval.value:.4g} [{interval.low:.3g}, {interval.high:.3g}]"
 
 

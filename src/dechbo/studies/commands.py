@@ -69,16 +69,16 @@ def best(study: Study, storage: Storage = None, as_json: Json = False) -> None:
     from dechbo.studies.summary import print_best
     from dechbo.studies.trial_table import trial_rows
 
-    opened = _open(study, storage, readonly=True)
-    found = opened.best
+    store = _open(study, storage, readonly=True)
+    found = store.best
     if found is None:
-        typer.echo(f"no feasible trial yet in study {opened.file.name!r} ({opened.finished} finished)", err=True)
+        typer.echo(f"no feasible trial yet in study {store.file.name!r} ({store.finished} finished)", err=True)
         raise typer.Exit(1)
-    row = trial_rows([found], opened.file.space.names)[0]
+    row = trial_rows([found], store.file.space.names)[0]
     if as_json:
-        _print_json({"study": opened.file.name, "direction": opened.file.direction, **asdict(row)})
+        _print_json({"study": store.file.name, "direction": store.file.direction, **asdict(row)})
     else:
-        print_best(opened, row, _console())
+        print_best(store, row, _console())
 
 
 def trials(
@@ -95,16 +95,16 @@ def trials(
     from dechbo.studies.summary import print_trials
     from dechbo.studies.trial_table import trial_rows
 
-    opened = _open(study, storage, readonly=True)
-    rows = trial_rows(opened.trials, opened.file.space.names)
+    store = _open(study, storage, readonly=True)
+    rows = trial_rows(store.trials, store.file.space.names)
     chosen = rows if last is None else rows[-last:]
     if as_json:
         _print_json([asdict(row) for row in chosen])
     elif not chosen:
         typer.echo("no trials yet")
     else:
-        found = opened.best
-        shown = opened.file.space.names if params else ()
+        found = store.best
+        shown = store.file.space.names if params else ()
         print_trials(chosen, found.number if found is not None else None, _console(), params=shown)
 
 
@@ -124,18 +124,18 @@ def interactions(
     from dechbo.integrations.optuna import learned_graph
     from dechbo.studies.summary import interaction_lines, why_not_learned
 
-    opened = _open(study, storage, readonly=True)
-    reason = why_not_learned(opened)
+    store = _open(study, storage, readonly=True)
+    reason = why_not_learned(store)
     if reason is not None:
         raise StudyError(reason)
-    found = learned_graph(opened.study) if stored else opened.optimizer().interactions()
+    found = learned_graph(store.study) if stored else store.optimizer().interactions()
     if found is None:
         typer.echo("none learned yet: interactions are stored once a model suggests a trial", err=True)
         raise typer.Exit(1)
     if as_json:
         _print_json([{"parameters": list(i.scope), "probability": i.probability, "share": i.share} for i in found])
         return
-    for line in interaction_lines(found, opened.file.space.dim):
+    for line in interaction_lines(found, store.file.space.dim):
         typer.echo(line)
 
 
@@ -152,9 +152,9 @@ def export(
     from dechbo.studies.trial_csv import to_csv
     from dechbo.studies.trial_table import trial_rows
 
-    opened = _open(study, storage, readonly=True)
-    rows = trial_rows(opened.trials, opened.file.space.names)
-    text = to_csv(rows, opened.file.space)
+    store = _open(study, storage, readonly=True)
+    rows = trial_rows(store.trials, store.file.space.names)
+    text = to_csv(rows, store.file.space)
     if csv == "-":
         typer.echo(text, nl=False)
         return
@@ -209,12 +209,12 @@ def ask(
     """
     from dechbo.studies.manual import ask_trials, fixed_params, print_asked
 
-    opened = _open(study, storage, create=True)
-    asked = ask_trials(opened, n, fixed_params(opened.file.space, fix or []))
+    store = _open(study, storage, create=True)
+    asked = ask_trials(store, n, fixed_params(store.file.space, fix or []))
     if as_json:
         _print_json([{"number": trial.number, "params": trial.params} for trial in asked])
     else:
-        print_asked(opened, asked, study, storage, _console())
+        print_asked(store, asked, study, storage, _console())
     if len(asked) < n:
         typer.echo(f"{len(asked)} of {n}: all other points are evaluated or asked for already", err=True)
 
@@ -236,8 +236,8 @@ def tell(
     """
     from dechbo.studies.manual import tell_trial
 
-    opened = _open(study, storage)
-    typer.echo(tell_trial(opened, number, value, constraint or [], failed=failed))
+    store = _open(study, storage)
+    typer.echo(tell_trial(store, number, value, constraint or [], failed=failed))
 
 
 def init(

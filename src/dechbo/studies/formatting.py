@@ -32,7 +32,9 @@ def setting(value: object) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time span in one or two units: 0.31 s, 42 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    """A time span in one or two units: 0.31 s, 42 s, 3 min 20 s, 2 h 5 min, 3 d 4 h; a dash for NaN."""
+    if math.isnan(seconds):
+        return "–"
     if seconds < 10:
         return f"{seconds:.2g} s" if seconds >= 0.1 else f"{1000 * seconds:.0f} ms"
     whole = round(seconds)

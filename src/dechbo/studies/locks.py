@@ -1,10 +1,11 @@
 """Locks between processes: a file lock beside a SQLite file, an advisory lock on PostgreSQL.
 
-Both end with the process that holds them, even if it is killed.
+Both end with the process that holds them, even if it is killed. A file system without such locks is refused.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from dechbo.errors import StorageError
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-POLL_SECONDS = 0.005  # short, so that a waiting process gets the lock between two asks of another
+LOCK_RETRY_SECONDS = 0.005  # short, so that a waiting process gets the lock between two asks of another
 
 
 @contextmanager
@@ -41,10 +42,14 @@ def exclusive(address: URL, purpose: str) -> Iterator[None]:
 def _file_lock(path: Path) -> Iterator[None]:
     from filelock import FileLock
 
-    lock = FileLock(path)
+    lock = FileLock(path, fallback_to_soft=False)  # a soft lock would outlive a killed process
     try:
-        lock.acquire(poll_interval=POLL_SECONDS)
+        lock.acquire(poll_interval=LOCK_RETRY_SECONDS)
     except OSError as error:
+        if error.errno == errno.ENOSYS:
+            raise StorageError(
+                f"the file system of {path.parent} has no file locks: put the storage on another one, or use postgresql"
+            ) from None
         raise StorageError(f"the lock {path} cannot be opened: {error.strerror}") from None
     try:
         yield

@@ -221,7 +221,7 @@ class OptimizeView:
         finished = self._run.finished
         done = finished >= self._run.target
         if failure is not None:
-            self._print(f"\nstopped: {failure}\n--keep-going continues in spite of this")
+            self._print(f"\nstopped: {failure}\npass --keep-going to continue anyway")
         elif self._run.exhausted is not None and not done:
             self._print(f"\nall points of the space are evaluated: {formatting.count(finished, 'trial')}")
         elif exit_code is not None and not done:

@@ -39,16 +39,17 @@ class Progress:
 
 def progress_of(trials: Sequence[FrozenTrial], direction: str) -> Progress:
     """The progress that the trials of a study show."""
-    from dechbo.integrations.optuna.trials import evaluated
-    from dechbo.studies.store import IMPORTED
+    from dechbo.integrations.optuna.trials import best_trial
+    from dechbo.studies.store import own_evaluations
     from dechbo.studies.trial_table import feasible_values
 
-    results, values = evaluated(trials), feasible_values(trials)
-    own = [trial for trial in results if IMPORTED not in trial.system_attrs]
-    sign = -1.0 if direction == "maximize" else 1.0
-    found = [(trial.number, value) for trial, value in zip(results, values, strict=True) if value is not None]
-    best = min(found, key=lambda item: sign * item[1], default=None)
-    return Progress(len(own), sum(trial.state.name == "FAIL" for trial in own), best, tuple(values))
+    own, best = own_evaluations(trials), best_trial(trials, direction)
+    return Progress(
+        finished=len(own),
+        failed=sum(trial.state.name == "FAIL" for trial in own),
+        best=None if best is None or best.value is None else (best.number, best.value),
+        values=tuple(feasible_values(trials)),
+    )
 
 
 class ProgressPanel:

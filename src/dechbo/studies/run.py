@@ -17,7 +17,7 @@ from dechbo.studies.storage import storage_errors
 from dechbo.studies.store import StudyStore
 
 MAX_FIRST_FAILURES = 5  # a run ends after this many failures if no evaluation has ever succeeded
-POLL_SECONDS = 0.5  # between two checks of what other processes do
+STUDY_CHECK_SECONDS = 0.5  # between two checks of what other processes do
 
 Kind = Literal["asking", "started", "finished", "failed", "recovered"]
 
@@ -87,9 +87,9 @@ class StudyRun(StudyStore):
                     if not running and (ending or self._done()):
                         return
                     if not running and not started:
-                        time.sleep(POLL_SECONDS)  # other processes run the last trials, and may die
+                        time.sleep(STUDY_CHECK_SECONDS)  # other processes run the last trials, and may die
                         continue
-                    for number, outcome in executor.wait(0.0 if started else POLL_SECONDS):
+                    for number, outcome in executor.wait(0.0 if started else STUDY_CHECK_SECONDS):
                         self._finish(running.pop(number), outcome, beats, on_event)
                         failures += outcome.failed
                         if failures >= MAX_FIRST_FAILURES and not keep_going and self.failed == self.finished:

@@ -53,7 +53,9 @@ def run(lr, drop, layers, width, act):
 def write(path: Path, *, force: bool = False) -> list[Path]:
     """Write the study file, and an objective next to it unless there is one; returns the files written."""
     if path.suffix not in (".yaml", ".yml"):
-        raise StudyFileError(f"a study file ends in .yaml, got {str(path)!r}: dechbo init {path.name or 'study'}.yaml")
+        raise StudyFileError(
+            f"the name of a study file must end in .yaml, got {str(path)!r}: dechbo init {path.name or 'study'}.yaml"
+        )
     if not path.parent.is_dir():
         raise StudyFileError(f"there is no folder {str(path.parent)!r} to write {path.name} into")
     if path.exists() and not force:

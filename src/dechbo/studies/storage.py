@@ -127,13 +127,13 @@ def parse_url(url: str) -> URL:
     from sqlalchemy.exc import ArgumentError
 
     if not isinstance(url, str):
-        raise StorageError(f"a storage is a URL such as sqlite:///study.db, got {type(url).__name__}")
+        raise StorageError(f"a storage must be a URL such as sqlite:///study.db, got {type(url).__name__}")
     try:
         return make_url(url)
     except (ArgumentError, ValueError):
         raise StorageError(
-            "a storage is a URL such as sqlite:///study.db or postgresql://user:password@host/database, and this is "
-            "not one; percent-encode special characters in a password, for example %40 for @"
+            "a storage must be a URL such as sqlite:///study.db or postgresql://user:password@host/database, and "
+            "this is not one; percent-encode special characters in a password, for example %40 for @"
         ) from None
 
 

@@ -5,7 +5,7 @@ Covered by tests/studies/test_run.py, test_kill.py and test_postgres.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
-from dechbo.errors import OptionError, ParameterError, StudyError
+from dechbo import checks
+from dechbo.errors import ParameterError, StudyError
 from dechbo.execution.outcome import Outcome, shortened_error
 from dechbo.integrations.optuna import OWNER, DecHBOSampler, distributions_of
 from dechbo.integrations.optuna.adapter import database_of, storage_of, study_id, trial_id
@@ -47,13 +48,6 @@ IMPORTED = "dechbo:imported"  # system attribute of a trial: an old result that 
 NextTrial = tuple[FrozenTrial, AskInfo | None]  # a trial, and how its parameters were found
 
 
-def _ignore() -> None: ...
-
-
-def _never() -> bool:
-    return False
-
-
 class StudyStore:
     """The study of a file in its storage, created there if it is new and ``create`` is True.
 
@@ -74,11 +68,9 @@ class StudyStore:
         interval: int = HEARTBEAT_SECONDS,
         grace: int = GRACE_SECONDS,
     ) -> None:
-        for name, value, least in (("trials", trials, 1), ("seed", seed, 0)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise OptionError(f"{name} must be an integer of at least {least}, got {value!r}")
         self.file = file
-        self.target = file.trials if trials is None else trials  # number of finished trials at the end
+        self.target = file.trials if trials is None else checks.whole("trials", trials, 1)  # finished ones at the end
+        seed = None if seed is None else checks.whole("seed", seed, 0)
         self.url = file.storage if storage is None else absolute_url(storage, Path.cwd())
         self._address = checked_url(self.url)
         create = create and not readonly
@@ -104,7 +96,7 @@ class StudyStore:
         with storage_errors(self.url), self._lock():
             recover_silent(self.study)
             while True:
-                found = self._next_trial(None, fixed)
+                found = self._next_trial(None, fixed, on_ask=lambda: None, stopped=lambda: False)
                 if found is not None:
                     return found[0]
 
@@ -131,12 +123,12 @@ class StudyStore:
     @property
     def finished(self) -> int:
         """The number of evaluations, including failed ones, without imported results and stale trials."""
-        return len(_own_evaluations(self.trials))
+        return len(own_evaluations(self.trials))
 
     @property
     def failed(self) -> int:
         """The number of failed evaluations."""
-        return sum(trial.state == TrialState.FAIL for trial in _own_evaluations(self.trials))
+        return sum(trial.state == TrialState.FAIL for trial in own_evaluations(self.trials))
 
     @property
     def best(self) -> FrozenTrial | None:
@@ -171,14 +163,14 @@ class StudyStore:
         trials = self.trials
         retried = retried_numbers(trials)
         owned = [t for t in trials if t.state == TrialState.RUNNING and t.system_attrs.get(OWNER)]
-        return self.target - len(_own_evaluations(trials)) - sum(not is_stale(trial, retried) for trial in owned)
+        return self.target - len(own_evaluations(trials)) - sum(not is_stale(trial, retried) for trial in owned)
 
     def _next_trial(
         self,
         owner: str | None,
-        fixed: Mapping[str, Any] | None = None,
-        on_ask: Callable[[], None] = _ignore,
-        stopped: Callable[[], bool] = _never,
+        fixed: Mapping[str, Any] | None,
+        on_ask: Callable[[], None],
+        stopped: Callable[[], bool],
     ) -> NextTrial | None:
         """Start a waiting trial or a new one; None if the waiting one cannot run, or if ``stopped`` by now."""
         if fixed is None:
@@ -280,6 +272,6 @@ class StudyStore:
             return False
 
 
-def _own_evaluations(trials: list[FrozenTrial]) -> list[FrozenTrial]:
+def own_evaluations(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """The trials that the study itself evaluated."""
     return [trial for trial in evaluated(trials) if IMPORTED not in trial.system_attrs]

@@ -11,10 +11,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
-from pydantic import Field as Limit
-from pydantic import field_validator as field_check
-from pydantic import model_validator as model_check
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from dechbo.errors import DechboError, SpaceError, StorageError, StudyError
 from dechbo.space import Categorical, Float, Int, Parameter, Space
@@ -68,8 +74,8 @@ class StudyFile:
         )
 
 
-Text = Annotated[str, Limit(min_length=1), BeforeValidator(as_text)]
-Number = Annotated[float, Limit(allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1), BeforeValidator(as_text)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, BeforeValidator(as_whole)]
 
 
@@ -85,7 +91,7 @@ class _Section(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    @model_check(mode="before")
+    @model_validator(mode="before")
     @classmethod
     def _fields_are_known(cls, data: object) -> object:
         for name, value in data.items() if isinstance(data, dict) else ():
@@ -105,7 +111,7 @@ class _Float(_Section):
     log: bool = False
     step: Number | None = None
 
-    @model_check(mode="after")
+    @model_validator(mode="after")
     def _is_a_range(self) -> _Float:
         low, high, step = self.low, self.high, self.step
         if low >= high:
@@ -136,9 +142,9 @@ class _Int(_Float):
 
 class _Categorical(_Section):
     type: Literal["categorical"]
-    choices: Annotated[list[Any], Limit(min_length=1)]
+    choices: Annotated[list[Any], Field(min_length=1)]
 
-    @field_check("choices")
+    @field_validator("choices")
     @classmethod
     def _are_distinct(cls, choices: list[Any]) -> list[Any]:
         for k, choice in enumerate(choices):
@@ -160,16 +166,16 @@ class _Categorical(_Section):
         return Categorical(json.loads(json.dumps(self.choices)))
 
 
-AnyParameter = Annotated[_Float | _Int | _Categorical, Limit(discriminator="type")]
+AnyParameter = Annotated[_Float | _Int | _Categorical, Field(discriminator="type")]
 
 
 class _Objective(_Section):
     python: Text | None = None
     command: Annotated[list[Annotated[str, BeforeValidator(as_text)]], BeforeValidator(_split)] | None = None
-    timeout: Annotated[Number, Limit(gt=0)] | None = None
-    retries: Annotated[Whole, Limit(ge=0)] = 0
+    timeout: Annotated[Number, Field(gt=0)] | None = None
+    retries: Annotated[Whole, Field(ge=0)] = 0
 
-    @model_check(mode="after")
+    @model_validator(mode="after")
     def _is_one_of_two(self) -> _Objective:
         if (self.python is None) == (self.command is None):
             raise wrong('expected python: "module:function" or command: "program …", one of the two')
@@ -202,33 +208,33 @@ class _Objective(_Section):
 
 
 class _Options(_Section):
-    max_factor_size: Annotated[Whole, Limit(ge=1)] | None = None
+    max_factor_size: Annotated[Whole, Field(ge=1)] | None = None
     graph: Literal["learned", "random"] | None = None
-    beta: Literal["practical", "theory", "theory-factor"] | Annotated[Number, Limit(ge=0)] | None = None
-    noise: Annotated[Number, Limit(ge=0)] | None = None
-    n_initial: Annotated[Whole, Limit(ge=1)] | None = None
+    beta: Literal["practical", "theory", "theory-factor"] | Annotated[Number, Field(ge=0)] | None = None
+    noise: Annotated[Number, Field(ge=0)] | None = None
+    n_initial: Annotated[Whole, Field(ge=1)] | None = None
 
 
 class _Study(_Section):
     name: Text
-    parameters: Annotated[dict[Annotated[str, Limit(min_length=1, max_length=200)], AnyParameter], Limit(min_length=1)]
+    parameters: Annotated[dict[Annotated[str, Field(min_length=1, max_length=200)], AnyParameter], Field(min_length=1)]
     direction: Literal["minimize", "maximize"] = "minimize"
     objective: _Objective | None = None
     factors: list[list[Text]] | None = None
     constraints: list[Text] = []
-    trials: Annotated[Whole, Limit(ge=1)] = DEFAULT_TRIALS
-    seed: Annotated[Whole, Limit(ge=0)] = 0
+    trials: Annotated[Whole, Field(ge=1)] = DEFAULT_TRIALS
+    seed: Annotated[Whole, Field(ge=0)] = 0
     storage: Text | None = None
     options: _Options = _Options()
 
-    @field_check("name")
+    @field_validator("name")
     @classmethod
     def _can_name_a_file(cls, name: str) -> str:
         if not _NAME.fullmatch(name.strip()):
             raise wrong(f"expected at most 100 characters without slashes, not beginning with a dot, got {name!r:.120}")
         return name.strip()
 
-    @field_check("parameters")
+    @field_validator("parameters")
     @classmethod
     def _can_be_built(cls, parameters: dict[str, AnyParameter]) -> dict[str, AnyParameter]:
         for name, parameter in parameters.items():
@@ -238,7 +244,7 @@ class _Study(_Section):
                 raise wrong(str(error), name) from None
         return parameters
 
-    @field_check("storage")
+    @field_validator("storage")
     @classmethod
     def _is_a_url(cls, storage: str, info: ValidationInfo) -> str:
         try:
@@ -246,7 +252,7 @@ class _Study(_Section):
         except StorageError as error:
             raise wrong(f"{error} (got {redacted_url(storage)})") from None
 
-    @model_check(mode="after")
+    @model_validator(mode="after")
     def _fits_the_parameters(self) -> _Study:
         names = list(self.parameters)
         if self.factors == []:

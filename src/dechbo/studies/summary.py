@@ -101,7 +101,7 @@ def print_trials(rows: Sequence[TrialRow], best: int | None, console: Console, *
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("")
     for row in rows:
-        style = "bold green" if row.number == best else {"failed": "red", "died": "dim"}.get(row.state, "")
+        style = "bold green" if row.number == best else {"failed": "red", "stale": "dim"}.get(row.state, "")
         verdict = "" if row.feasible is None else ("yes" if row.feasible else "no")
         value = "" if row.value is None else formatting.number(row.value)
         seconds = "" if row.seconds is None else formatting.duration(row.seconds)

@@ -21,7 +21,7 @@ from dechbo.studies.trial_table import TrialRow
 CONSTRAINT_PREFIX = "constraint:"
 TRIAL_COLUMNS = ("number", "state", "value", "feasible", "seconds", "error")
 NO_VALUES = {"nan", "failed", "fail", "none", "null", "inf", "-inf"}
-UNFINISHED_STATES = {"running", "asked", "waiting", "died"}
+UNFINISHED_STATES = {"running", "asked", "waiting", "stale"}
 FAILED_STATES = {"failed", "fail", "pruned"}
 MAX_ERRORS_SHOWN = 10
 

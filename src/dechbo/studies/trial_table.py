@@ -27,7 +27,7 @@ class TrialRow:
     """A trial in plain values."""
 
     number: int
-    state: str  # complete, imported, failed, died, pruned, running, asked (by hand, to be told) or waiting
+    state: str  # complete, imported, failed, stale, pruned, running, asked (by hand, to be told) or waiting
     value: float | None
     feasible: bool | None  # None where there is no value
     params: dict[str, Any]
@@ -65,7 +65,7 @@ def _row(trial: FrozenTrial, names: Sequence[str], retried: set[int]) -> TrialRo
 
 def _state(trial: FrozenTrial, retried: set[int]) -> str:
     if is_stale(trial, retried):
-        return "died"
+        return "stale"
     if IMPORTED in trial.system_attrs and trial.state == TrialState.COMPLETE:
         return "imported"
     if trial.state == TrialState.RUNNING and not trial.system_attrs.get(OWNER):

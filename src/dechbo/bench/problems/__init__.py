@@ -109,7 +109,7 @@ def problem(name: str, seed: int = 0) -> Problem:
     seed = whole("seed", seed, 0)
     known = {each.lower(): each for each in _INSTANCES}
     if not isinstance(name, str) or name.lower() not in known:
-        raise OptionError(f"a problem is one of {', '.join(names())}, got {name!r}")
+        raise OptionError(f"problem must be one of {', '.join(names())}, got {name!r}")
     return _INSTANCES[known[name.lower()]](seed)
 
 

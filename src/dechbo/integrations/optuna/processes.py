@@ -1,6 +1,7 @@
 """Identify a process across hosts, and tell whether it has ended.
 
-psutil knows process ids and start times. Boot ids and PID namespaces are read from Linux directly: psutil has neither.
+psutil tells whether a process exists. Boot ids, PID namespaces and the time from boot to the start of a process are
+read from Linux directly: psutil offers none of them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from pathlib import Path
 
 import psutil
 
+SAME_START_SECONDS = 0.5  # start times that differ by less belong to the same process
+_START_FIELD = 19  # of /proc/PID/stat after the name: "starttime" in proc(5), in clock ticks
 _HOST_NAMESPACE = "pid:[4026531836]"  # the PID namespace of every Linux host, as opposed to its containers
 
 
 def this_process() -> str:
     """The identity of this process as JSON: host, boot, process id and start time."""
-    me = {**_machine(), "pid": os.getpid(), "started": _start_time(psutil.Process())}
+    me = {**_machine(), "pid": os.getpid(), "started": _seconds_from_boot(psutil.Process())}
     return json.dumps({name: value for name, value in me.items() if value is not None}, sort_keys=True)
 
 
@@ -45,16 +48,26 @@ def is_dead(process: str) -> bool:
         found = psutil.Process(pid)
         if found.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
             return True
-        return known.get("started") not in (None, _start_time(found))  # otherwise another process has this id
+        started = known.get("started")
+        if not isinstance(started, (int, float)):
+            return False
+        return abs(started - _seconds_from_boot(found)) >= SAME_START_SECONDS  # another process has this id now
     except psutil.NoSuchProcess:
         return True
     except (psutil.AccessDenied, OverflowError):
         return False
 
 
-def _start_time(process: psutil.Process) -> float:
-    """Seconds from boot to the start of a process: unlike the time of day, these survive a change of the clock."""
-    return round(process.create_time() - psutil.boot_time(), 2)
+def _seconds_from_boot(process: psutil.Process) -> float:
+    """Seconds from boot to the start of a process; on Linux, a change of the clock does not alter them.
+
+    psutil gives the time of day, for which some of its releases remember the boot time and others read it again.
+    """
+    stat = _content(f"/proc/{process.pid}/stat")
+    if stat is None:  # not Linux, or the process has ended
+        return round(process.create_time() - psutil.boot_time(), 2)
+    fields = stat.rpartition(")")[2].split()  # the name in parentheses may contain spaces
+    return round(int(fields[_START_FIELD]) / os.sysconf("SC_CLK_TCK"), 2)
 
 
 @cache

@@ -22,7 +22,7 @@ from dechbo.graph import FactorGraph
 from dechbo.integrations.optuna import adapter, independent_sampling
 from dechbo.integrations.optuna.attributes import store_graph, study_seed
 from dechbo.integrations.optuna.processes import this_process
-from dechbo.integrations.optuna.scopes import checked_graph, graph_over
+from dechbo.integrations.optuna.scopes import checked_named_graph, graph_over
 from dechbo.integrations.optuna.spaces import Translation, distributions_of, is_modelled
 from dechbo.integrations.optuna.study_optimizer import StudyOptimizer
 from dechbo.integrations.optuna.trials import FIXED, INDEX, HistoryReader, as_mapping, free_index, index_of
@@ -100,7 +100,7 @@ class DecHBOSampler(BaseSampler):
         given = distributions_of(search_space) if isinstance(search_space, Space) else search_space
         self._given = None if given is None else Translation.of(given, constraints)
         self._distributions = None if given is None else dict(given)
-        self._graph = checked_graph(graph, None if given is None else list(given))
+        self._graph = checked_named_graph(graph, None if given is None else list(given))
         self._reset()
 
     def _reset(self) -> None:

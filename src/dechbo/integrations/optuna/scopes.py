@@ -15,7 +15,7 @@ from dechbo.space import Space
 NamedScopes = tuple[tuple[str, ...], ...]
 
 
-def checked_graph(graph: Any, names: Sequence[str] | None) -> NamedScopes | str | None:
+def checked_named_graph(graph: Any, names: Sequence[str] | None) -> NamedScopes | str | None:
     """The user's graph, checked: None, "learned", "random" or scopes of names. ``names`` is the search space."""
     if graph is None or (isinstance(graph, str) and graph in ("learned", "random")):
         return graph
@@ -28,7 +28,7 @@ def checked_graph(graph: Any, names: Sequence[str] | None) -> NamedScopes | str 
             )
         return tuple(tuple(names[i] for i in scope) for scope in graph.scopes)
     if isinstance(graph, str) or not isinstance(graph, Iterable):
-        raise OptionError(f'graph is "learned", "random", a FactorGraph or scopes of names, got {graph!r:.80}')
+        raise OptionError(f'graph must be "learned", "random", a FactorGraph or scopes of names, got {graph!r:.80}')
     scopes: NamedScopes = tuple(_checked_scope(scope) for scope in graph)
     if names is not None:
         unknown = [name for scope in scopes for name in scope if name not in names]
@@ -49,5 +49,5 @@ def graph_over(graph: NamedScopes | str | None, space: Space) -> FactorGraph | s
 def _checked_scope(scope: Any) -> tuple[str, ...]:
     names = (scope,) if isinstance(scope, str) else tuple(scope) if isinstance(scope, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):
-        raise OptionError(f'a scope is a tuple of parameter names such as ("lr", "layers"), got {scope!r:.80}')
+        raise OptionError(f'a scope must be a tuple of parameter names such as ("lr", "layers"), got {scope!r:.80}')
     return names

@@ -102,7 +102,9 @@ class Translation:
     def of(cls, distributions: Distributions, constraints: Sequence[str | Linear] = ()) -> Translation:
         """The translation of a search space, with linear constraints between its parameters."""
         if not isinstance(distributions, Mapping):
-            raise SpaceError(f"a search space is a dict of names to Optuna distributions, got {distributions!r:.80}")
+            raise SpaceError(
+                f"a search space must be a dict of names to Optuna distributions, got {distributions!r:.80}"
+            )
         axes: dict[str, Axis] = {}
         constants: Params = {}
         for name in sorted(distributions):
@@ -189,7 +191,7 @@ def _space(parameters: Mapping[str, Parameter], constraints: Sequence[Linear]) -
 def _without_constants(constraints: Sequence[str | Linear], constants: Params) -> list[Linear]:
     """The constraints with the values of constant parameters inserted."""
     if isinstance(constraints, (str, Linear)):
-        raise SpaceError(f"constraints are a list of texts like 'a + b <= 1', got {constraints!r}: write [...]")
+        raise SpaceError(f"constraints must be a list of texts like 'a + b <= 1', got {constraints!r}: write [...]")
     remaining = []
     for given in constraints:
         line = given if isinstance(given, Linear) else Linear.parse(given)
