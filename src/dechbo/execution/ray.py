@@ -129,6 +129,7 @@ def _evaluate(objective: Any, params: Params, number: int) -> Outcome:
         return evaluate(objective, params).portable()
     finally:
         timer.cancel()
+        timer.join()  # if the time is over, until this process ends: its children may have ended first
 
 
 def _exit_with_children() -> None:
