@@ -28,8 +28,8 @@ class Task:
 class Executor(ABC):
     """Evaluates tasks, up to ``capacity`` at a time; leaving its ``with`` block kills those that run.
 
-    ``timeout`` (seconds per try) and ``retries`` are attributes of the objective, both optional. An implementation
-    starts and ends tasks and passes what comes out to ``_finish``.
+    ``timeout`` (seconds per try) and ``retries`` are attributes of the objective, both optional. This is an abstract
+    class: a subclass starts and ends tasks and passes their outcomes to ``_finish``.
     """
 
     def __init__(self, objective: Objective | None, capacity: int, name: str = "capacity") -> None:
