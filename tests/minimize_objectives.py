@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,10 @@ def oddly_raising(x: np.ndarray) -> float:
 
 def dying(x: np.ndarray) -> float:
     os._exit(3)
+
+
+def unsendable(x: np.ndarray) -> Any:
+    return lambda: x
 
 
 class OnlyThere:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from scipy.optimize import Bounds, OptimizeResult
 import minimize_objectives
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space, minimize
 from dechbo.errors import OptionError, ParameterError, SpaceError, WorkerDied
+from process_cases import alive, children
 
 
 def bowl(x: np.ndarray) -> float:
@@ -110,20 +110,20 @@ def test_an_exhausted_space_ends_the_run_and_keeps_it() -> None:
         ({"bounds": [(1, 0)]}, SpaceError, r"bounds\[0\]"),
         ({"bounds": [(0, np.inf)]}, SpaceError, r"bounds\[0\]"),
         ({"bounds": [(0, 1), 3]}, SpaceError, r"bounds\[1\]"),
-        ({"n_calls": 0}, OptionError, "n_calls"),
+        ({"n_calls": 0}, OptionError, "n_calls .* a whole number"),
         ({"x0": [0.5, 0.5, 0.5]}, OptionError, "x0"),
         ({"x0": [5.0]}, ParameterError, "x0"),
-        ({"x0": "ab"}, OptionError, "x0"),
+        ({"x0": "ab"}, OptionError, "x0 must be one point"),
         ({"bounds": None}, SpaceError, "bounds"),
         ({"seed": 3}, OptionError, "rng"),
         ({"direction": "maximize"}, OptionError, "direction"),
-        ({"workers": 0}, OptionError, "workers"),
+        ({"workers": 0}, OptionError, "workers must be a whole number of at least 1, -1 for all cores"),
         ({"workers": -2}, OptionError, "workers"),
         ({"workers": 1.5}, OptionError, "workers"),
         ({"workers": True}, OptionError, "workers"),
         ({"workers": "two"}, OptionError, "workers"),
         ({"workers": 2}, OptionError, "cannot be pickled.*top of a module"),
-        ({"workers": 2, "batch_size": 2}, OptionError, "batch_size"),
+        ({"workers": 2, "batch_size": 2}, OptionError, "batch_size must be left out"),
         ({"workers": map, "batch_size": 0}, OptionError, "batch_size"),
     ],
 )
@@ -162,7 +162,7 @@ def test_processes_give_the_same_run_whichever_evaluation_is_faster() -> None:
     assert runs[0].nfev == 12
     assert runs[0].message == "all evaluations made"
     assert runs[0].fun < 0.05
-    assert multiprocessing.active_children() == []
+    assert children() == []
 
     optimizer = Optimizer(runs[0].optimizer.space, seed=0)  # the point after the next is asked with one value unknown
     optimizer.tell({"x0": 0.5, "x1": 0.25}, bowl(np.array([0.5, 0.25])))
@@ -196,7 +196,7 @@ def test_a_callback_ends_a_run_while_evaluations_are_running() -> None:
     assert result.nfev == 3
     assert "callback" in result.message
     assert result.optimizer.pending == []
-    assert multiprocessing.active_children() == []
+    assert children() == []
 
 
 # a module of its own: worker processes import it by name
@@ -247,7 +247,7 @@ def test_what_goes_wrong_in_a_process_reaches_the_caller(
     with pytest.raises(error, match=message) as caught:
         minimize(fun, [(0, 1)] * 2, n_calls=8, rng=0, workers=2, x0=[[0.1, 0.1], [0.9, 0.9]])
     assert traceback in str(caught.value.__cause__)
-    assert multiprocessing.active_children() == []
+    assert children() == []
 
 
 def test_a_map_evaluates_in_batches() -> None:
@@ -274,16 +274,36 @@ def test_a_map_gives_one_value_per_point() -> None:
         minimize(bowl, [(0, 1)] * 2, n_calls=10, rng=0, workers=lambda fun, points: [fun(next(iter(points)))])
 
 
-def test_all_cores_may_be_asked_for() -> None:
-    result = minimize(minimize_objectives.bowl, [(0, 1)] * 2, n_calls=1, rng=0, workers=-1)
-    assert result.nfev == 1
+def test_all_cores_may_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3}, raising=False)  # whatever the machine has
+    result = minimize(minimize_objectives.signing, [(0, 1)] * 2, n_calls=4, rng=0, workers=-1, args=(tmp_path,))
+    assert result.nfev == 4
+    pids = {int(path.name) for path in tmp_path.iterdir()}
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+    assert children() == []
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+def test_a_value_that_no_process_can_send_is_a_type_error_and_no_crash() -> None:
+    with pytest.raises(TypeError, match="the value cannot be sent to another process"):
+        minimize(minimize_objectives.unsendable, [(0, 1)], n_calls=4, rng=0, workers=2)
+
+
+def test_a_script_that_exits_when_it_is_imported_does_not_end_the_run_silently(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from dechbo import minimize\n"
+        "def fun(x):\n"
+        "    return float(x[0])\n"
+        "if __name__ == '__main__':\n"
+        "    minimize(fun, [(0, 1)], n_calls=2, workers=2)\n"
+        "sys.exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "OptionError: the objective cannot be loaded in a worker process (SystemExit: 0)" in done.stderr
+    assert 'under if __name__ == "__main__":' in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.system

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from scipy.optimize import Bounds, OptimizeResult
 from dechbo.checks import whole
 from dechbo.errors import OptionError, SpaceError, SpaceExhausted, WorkerDied
 from dechbo.execution import Executor, Function, InlineExecutor, Outcome, ProcessExecutor
+from dechbo.execution.process import usable_cores
 from dechbo.optimizer import Optimizer
 from dechbo.space import Float, Space
 
@@ -26,7 +26,7 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 Evaluated = Iterator[tuple[Params, Outcome]]  # in the order of the points
 
 DEFAULT_BATCH_SIZE = 4
-POLL = 10.0  # seconds
+WAIT_SECONDS = 10.0  # per call of wait, which returns as soon as an evaluation finishes
 
 
 def minimize(
@@ -61,9 +61,11 @@ def minimize(
         One point, or several, to evaluate first (dicts with a ``Space``).
     workers
         How many evaluations run at a time, in child processes (-1: one per core); or, as in SciPy, a map-like callable
-        such as ``multiprocessing.Pool(8).map``. Processes need ``fun`` at the top of a module; if that is the script
-        itself, call minimize under ``if __name__ == "__main__":``. With K workers a point is chosen once the values of
-        all points but the last K - 1 are known, so the run depends on seed and K alone, whichever evaluation is faster.
+        such as ``multiprocessing.Pool(8).map``, or ``ThreadPoolExecutor(4).map`` for threads. Processes need ``fun`` at
+        the top of a module; if that is the script itself, call minimize under ``if __name__ == "__main__":``. A number
+        above 1 needs Linux or macOS; on Windows pass a map-like callable. With K workers a point is chosen once the
+        values of all points but the last K - 1 are known, so the run depends on seed and K alone, whichever evaluation
+        is faster.
     batch_size
         How many points a map-like ``workers`` gets at a time (4).
     options
@@ -75,8 +77,7 @@ def minimize(
         ``x``, ``fun``, ``nfev``, ``x_iters``, ``func_vals`` (NaN where failed), ``graph`` (of the last ask),
         ``success``, ``message``, and the ``optimizer``, to continue with.
     """
-    if isinstance(n_calls, bool) or not isinstance(n_calls, (int, np.integer)) or n_calls < 1:
-        raise OptionError(f"n_calls is a whole number at least 1, got {n_calls!r}")
+    n_calls = whole("n_calls", n_calls, 1)
     for name, instead in (("direction", "minimise -fun(x) to maximise"), ("seed", "pass it as rng")):
         if name in options:
             raise OptionError(f"minimize takes no {name}: {instead}")
@@ -125,7 +126,7 @@ def _box(bounds: Sequence[tuple[float, float]] | Bounds) -> Space:
         try:
             low, high = pair
         except (TypeError, ValueError):
-            raise SpaceError(f"bounds[{i}] needs to be a pair (low, high), got {pair!r}") from None
+            raise SpaceError(f"bounds[{i}] must be a pair (low, high), got {pair!r}") from None
         try:
             parameters[f"x{i}"] = Float(low, high)
         except SpaceError as error:
@@ -143,9 +144,9 @@ def _starts(x0: Any, space: Space, mixed: bool) -> list[Params]:
         try:
             points = np.atleast_2d(np.asarray(x0, dtype=np.float64))
         except (TypeError, ValueError):
-            raise OptionError(f"x0 is one point or a list of points, got {x0!r:.80}") from None
+            raise OptionError(f"x0 must be one point or a list of points, got {x0!r:.80}") from None
         if points.shape[1] != space.dim:
-            raise OptionError(f"x0 needs {space.dim} coordinates per point, got {points.shape[1]}")
+            raise OptionError(f"x0 must have {space.dim} coordinates per point, got {points.shape[1]}")
         starts = [dict(zip(space.names, point.tolist(), strict=True)) for point in points]
     for start in starts:
         space.encode(start)
@@ -179,11 +180,12 @@ def _evaluation(
         yield partial(_in_batches, function, workers, size)
         return
     if batch_size is not None:
-        raise OptionError("batch_size goes with a map-like workers; a number of workers needs none")
+        raise OptionError("batch_size must be left out unless workers is a map-like callable")
     if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or (workers < 1 and workers != -1):
-        raise OptionError(f"workers is a whole number at least 1, -1 for all cores, or a map-like, got {workers!r}")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = min(cores if workers == -1 else int(workers), n_calls)
+        raise OptionError(
+            f"workers must be a whole number of at least 1, -1 for all cores, or a map-like callable, got {workers!r}"
+        )
+    count = min(usable_cores() if workers == -1 else int(workers), n_calls)
     with InlineExecutor(function) if count == 1 else ProcessExecutor(function, count) as executor:
         yield partial(_in_order, executor)
 
@@ -193,7 +195,7 @@ def _in_batches(function: Function, user_map: Map, size: int, points: Iterable[P
     while batch := list(islice(remaining, size)):
         values = list(user_map(function.value, batch))
         if len(values) != len(batch):
-            raise OptionError(f"a map-like workers gives one value per point, got {len(values)} for {len(batch)}")
+            raise OptionError(f"a map-like workers must give one value per point, got {len(values)} for {len(batch)}")
         yield from zip(batch, map(Outcome, values), strict=True)
 
 
@@ -205,7 +207,7 @@ def _in_order(executor: Executor, points: Iterable[Params]) -> Evaluated:
     def first() -> tuple[Params, Outcome]:
         number, params = running.popleft()
         while number not in finished:
-            finished.update(executor.wait(POLL))
+            finished.update(executor.wait(WAIT_SECONDS))
             for outcome in finished.values():
                 if outcome.exception is not None:  # ends the run now, even if earlier points still run
                     return params, outcome

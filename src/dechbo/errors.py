@@ -53,6 +53,10 @@ class StudyError(DechboError, RuntimeError):
     """A study cannot continue: its file changed, its objective is broken, or every evaluation fails."""
 
 
+class ExecutionError(DechboError, RuntimeError):
+    """Evaluations cannot run: a library or a cluster that they need is not there."""
+
+
 class WorkerDied(DechboError, RuntimeError):
     """The process or machine that evaluated a point died."""
 

@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dechbo.errors import OptionError, StudyError, WorkerDied
-from dechbo.execution import Outcome, ProcessExecutor, report_progress
+from dechbo.errors import ExecutionError, OptionError, StudyError, WorkerDied
+from dechbo.execution import Outcome, ProcessExecutor, process, report_progress
+from dechbo.execution.process import usable_cores
 from dechbo.studies import CommandObjective, PythonObjective
+from process_cases import children, gone
 
 TRAIN = """\
 import os, signal, sys, time
@@ -81,19 +84,6 @@ def finished(executor: ProcessExecutor, count: int) -> dict[int, Outcome]:
     return done
 
 
-def gone(pid: int) -> bool:
-    """Whether a process ends within some time."""
-    for _ in range(200):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if state in "ZX":
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def test_one_child_evaluates_one_trial_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     with ProcessExecutor(python(tmp_path), 1) as executor:
@@ -105,7 +95,7 @@ def test_one_child_evaluates_one_trial_after_the_other(tmp_path: Path, monkeypat
         assert pid == again["pid"].value  # an exception costs no process
         assert first["print"].value == 1.5
         assert first["session"].value == 1.0  # Ctrl-C does not reach it
-        assert first["threads"].value == os.cpu_count()  # all to itself
+        assert first["threads"].value == usable_cores()  # all to itself
         assert first["stdin"].value == 0.0
         error = first["raise"].error
         assert error is not None
@@ -118,7 +108,7 @@ def test_one_child_evaluates_one_trial_after_the_other(tmp_path: Path, monkeypat
 
 def test_children_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    with ProcessExecutor(python(tmp_path), 2 * (os.cpu_count() or 1)) as executor:
+    with ProcessExecutor(python(tmp_path), 2 * usable_cores()) as executor:
         assert evaluated(executor, "threads")["threads"].value == 1.0
 
 
@@ -254,6 +244,171 @@ def test_progress_and_an_environment(tmp_path: Path, monkeypatch: pytest.MonkeyP
     report_progress("nobody hears it")  # not in a worker
 
 
+# Objectives that are defined beside a test: a worker imports them by name.
+ODD = """\
+import atexit, os, sys, threading, time
+from dechbo.execution import Outcome, report_progress
+
+class LoadExits:
+    def load(self):
+        sys.exit(0)
+
+    def __call__(self, params):
+        return 0.0
+
+class LoadFails(LoadExits):
+    def load(self):
+        raise KeyError("no such table")
+
+load_exits, load_fails = LoadExits(), LoadFails()
+
+def talking(params):
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        report_progress("still there")
+        time.sleep(params["pause"])
+    return 1.0
+
+talking.timeout = 0.5
+
+def unsendable(params):
+    return Outcome(lambda: None)
+
+def at_exit(params):
+    if params["seconds"]:
+        time.sleep(params["seconds"])
+    atexit.register(lambda: (time.sleep(params["pause"]), open(params["file"], "w").close()))
+    return float(os.getpid())
+
+def many_threads(params):
+    def talk(k):
+        for step in range(50):
+            report_progress(bytes([k]) * 50_000)  # more than a pipe takes at once
+    threads = [threading.Thread(target=talk, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return 1.0
+
+def forking(params):
+    pid = os.fork()
+    if pid == 0:
+        report_progress("from the fork")
+        os._exit(0)
+    os.waitpid(pid, 0)
+    report_progress("from the worker")
+    return 1.0
+"""
+
+
+@pytest.fixture
+def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    (tmp_path / "odd_objectives.py").write_text(ODD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("odd_objectives")
+    del sys.modules["odd_objectives"]
+
+
+def test_an_objective_that_exits_while_it_loads_is_an_error_here(odd: Any) -> None:
+    with ProcessExecutor(odd.load_exits) as executor:
+        executor.submit(0, {})
+        with pytest.raises(OptionError, match=r"load\(\) raised SystemExit: 0"):
+            finished(executor, 1)
+    with ProcessExecutor(odd.load_fails) as executor:  # an ordinary error stays what it is
+        executor.submit(0, {})
+        with pytest.raises(KeyError, match="no such table"):
+            finished(executor, 1)
+
+
+def test_what_a_worker_raises_never_ends_this_process(odd: Any) -> None:
+    with ProcessExecutor(odd.forking) as executor:
+        executor.submit(0, {})
+        (worker,) = executor._workers
+        broken = Outcome.failure("Traceback", exception=SystemExit(0))
+        with pytest.raises(ExecutionError, match="a worker process cannot start: SystemExit: 0"):
+            executor._handle_message(worker, "broken", broken)
+
+
+@pytest.mark.parametrize("pause", [0.01, 0.0])
+def test_a_task_that_reports_progress_all_the_time_has_a_time_limit_too(odd: Any, pause: float) -> None:
+    with ProcessExecutor(odd.talking) as executor:
+        executor.submit(0, {"pause": pause})
+        ((_, outcome),) = executor.wait(600.0)
+        assert isinstance(outcome.exception, TimeoutError)
+        assert (0, "still there") in executor.progress()
+
+
+def test_a_value_that_cannot_be_pickled_is_no_crash(odd: Any) -> None:
+    with ProcessExecutor(odd.unsendable) as executor:
+        executor.submit(0, {})
+        outcome = finished(executor, 1)[0]
+        (worker,) = children()
+        executor.submit(1, {})
+        finished(executor, 1)
+        assert children() == [worker]
+    assert isinstance(outcome.exception, TypeError)
+    assert str(outcome.error).startswith("the value cannot be sent to another process: ")
+
+
+def test_idle_workers_run_their_exit_handlers_and_running_ones_are_killed(odd: Any, tmp_path: Path) -> None:
+    files = [tmp_path / "idle", tmp_path / "running"]
+    with ProcessExecutor(odd.at_exit, 2) as executor:
+        executor.submit(1, {"seconds": 600.0, "pause": 0.0, "file": str(files[1])})
+        executor.submit(0, {"seconds": 0.0, "pause": 0.0, "file": str(files[0])})
+        finished(executor, 1)
+    assert [file.exists() for file in files] == [True, False]
+    assert children() == []
+
+
+def test_a_worker_whose_exit_takes_too_long_is_killed(
+    odd: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.2)
+    executor = ProcessExecutor(odd.at_exit)
+    executor.submit(0, {"seconds": 0.0, "pause": 600.0, "file": str(tmp_path / "never")})
+    finished(executor, 1)
+    executor.close()
+    assert children() == []
+    assert not (tmp_path / "never").exists()
+
+
+def test_threads_of_an_objective_may_report_progress(odd: Any) -> None:
+    with ProcessExecutor(odd.many_threads) as executor:
+        executor.submit(0, {})
+        assert finished(executor, 1)[0].value == 1.0
+        progress = sorted(content for _, content in executor.progress())
+    assert progress == [bytes([k]) * 50_000 for k in range(4) for _ in range(50)]
+
+
+def test_a_process_that_an_objective_forks_sends_nothing(odd: Any) -> None:
+    with ProcessExecutor(odd.forking) as executor:
+        executor.submit(0, {})
+        assert finished(executor, 1)[0].value == 1.0
+        assert executor.progress() == [(0, "from the worker")]
+
+
+def test_a_worker_in_another_folder_finds_modules_on_a_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("library", "elsewhere"):
+        (tmp_path / name).mkdir()
+    code = "from pathlib import Path\ndef run(params): return 2.5\nrun.folder = Path('elsewhere')\n"
+    (tmp_path / "library" / "relative_module.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("library")
+    with ProcessExecutor(importlib.import_module("relative_module").run) as executor:
+        executor.submit(0, {})
+        assert finished(executor, 1)[0].value == 2.5
+
+
+def test_workers_share_the_cores_that_this_process_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
+    with ProcessExecutor(python(tmp_path), 2) as executor:
+        assert evaluated(executor, "threads")["threads"].value == 3.0
+
+
 # A script whose objective is defined in it: workers import the script.
 SCRIPT = """\
 from dechbo.execution import ProcessExecutor
@@ -366,16 +521,3 @@ def test_closing_ends_what_runs(tmp_path: Path) -> None:
         executor.wait(0.05)
     executor.close(kill=True)
     assert stopped(tmp_path / "beat")
-
-
-def children() -> list[int]:
-    """Our worker processes."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == os.getpid() and b"dechbo.execution.child" in (place / "cmdline").read_bytes():
-                found.append(int(place.name))
-        except OSError:
-            continue
-    return found

@@ -6,18 +6,21 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from dechbo.errors import OptionError, StudyError, WorkerDied
+from dechbo.errors import ExecutionError, OptionError, WorkerDied
 from dechbo.execution import Outcome, RayExecutor
 from dechbo.studies import PythonObjective
+from process_cases import gone
 
 JOB = """
 import os, signal, time
@@ -177,7 +180,7 @@ def test_a_running_cluster_gets_the_folder_and_may_lose_a_node(job: Job, tmp_pat
 def test_no_cluster_there(job: Job, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(StudyError, match=f"no Ray cluster answers at '{address}'"):
+    with pytest.raises(ExecutionError, match=f"no Ray cluster answers at '{address}'"):
         RayExecutor(job(), address)
 
 
@@ -219,7 +222,7 @@ def test_ray_is_named_where_it_is_missing() -> None:
         """
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("StudyError")
+    assert done.stdout.startswith("ExecutionError")
     assert "dechbo[ray]" in done.stdout
 
 
@@ -238,3 +241,74 @@ def test_the_folder_of_another_machine_is_the_one_that_was_sent(
     limited = PythonObjective(tmp_path, target="ray_job:run", timeout=60.0)
     assert _evaluate(limited, {"x": 3}, 0).value == 9.0
     assert _evaluate(lambda params: params["x"], {"x": 3}, 0).value == 3
+
+
+WITH_CHILDREN = """
+import subprocess, sys
+from dechbo.execution.ray import _evaluate
+
+class Objective:
+    timeout = 0.1
+
+    def load(self):  # without time limit, so that both processes are there when the time is over
+        tree = "import subprocess; p = subprocess.Popen(['sleep', '600']); print(p.pid, flush=True); p.wait()"
+        self.child = subprocess.Popen([sys.executable, "-c", tree], stdout=subprocess.PIPE, text=True)
+        print(self.child.pid, self.child.stdout.readline(), flush=True)
+
+    def __call__(self, params):
+        self.child.wait()
+
+_evaluate(Objective(), {}, 0)
+"""
+
+
+def test_what_an_evaluation_has_started_ends_with_its_time() -> None:
+    done = subprocess.run([sys.executable, "-c", WITH_CHILDREN], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    pids = [int(line) for line in done.stdout.split()]
+    assert len(pids) == 2
+    assert all(map(gone, pids))
+
+
+def test_no_timer_without_a_time_limit() -> None:
+    from dechbo.execution.ray import _evaluate
+
+    before = set(threading.enumerate())
+    assert _evaluate(lambda params: len(set(threading.enumerate()) - before), {}, 0).value == 0
+
+
+class FakeRay:
+    """A cluster whose tasks never finish."""
+
+    initialized = True
+
+    def is_initialized(self) -> bool:
+        return self.initialized
+
+    def put(self, objective: object) -> object:
+        return objective
+
+    def remote(self, **_: object) -> Callable[..., Any]:
+        assert self.initialized
+        return lambda function: SimpleNamespace(remote=lambda *arguments: object())
+
+    def wait(self, references: list[object], **_: object) -> tuple[list[object], list[object]]:
+        assert self.initialized, "would start another cluster"
+        return [], references
+
+
+def test_closing_after_ray_was_shut_down(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay()
+    monkeypatch.setattr("dechbo.execution.ray._import_ray", lambda: fake)
+    executor = RayExecutor(job(retries=3), capacity=2)
+    executor.submit(0, {"x": 1})
+    assert executor.wait(0.0) == []
+    fake.initialized = False
+    ((number, outcome),) = executor.wait(0.0)
+    assert number == 0
+    assert isinstance(outcome.exception, WorkerDied)
+    assert "Ray was shut down" in str(outcome.error)
+    fake.initialized = True
+    executor.submit(1, {"x": 1})
+    fake.initialized = False
+    executor.close()

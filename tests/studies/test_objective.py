@@ -16,6 +16,7 @@ import pytest
 from dechbo.errors import StudyError
 from dechbo.execution import InlineExecutor, Outcome, ProcessExecutor
 from dechbo.studies import CommandObjective, Objective, PythonObjective
+from dechbo.studies.command import outcome_of_output
 from dechbo.studies.template import placeholders, substitute
 
 PARAMS: dict[str, Any] = {"lr": 1e-05, "layers": 3, "act": "relu"}
@@ -300,3 +301,39 @@ def test_python_is_found_without_an_activated_environment(tmp_path: Path, monkey
     objective = command(tmp_path, "python", "-c", "print({layers})")
     objective.load()
     assert objective(PARAMS).value == 3.0
+
+
+# ------------------------------------------------------------------- its output
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "constraints"),
+    [
+        ("0.5\n", 0.5, {}),
+        ("epoch 1\nepoch 2\n  -1e-3  \n\n \n", -1e-3, {}),
+        ('done\n{"value": 2, "constraints": [1]}', 2.0, {"0": 1.0}),
+        ('{"value": 2, "constraints": {"a": -1}}\r\n', 2.0, {"a": -1.0}),
+    ],
+)
+def test_the_last_line_of_a_command_is_its_value(text: str, value: float, constraints: dict[str, float]) -> None:
+    outcome = outcome_of_output(text)
+    assert (outcome.value, outcome.constraints) == (value, constraints)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "printed nothing"),
+        (" \n\n", "printed nothing"),
+        ("0.5\nbye\n", "last line must be a number .* got 'bye'"),
+        ("[1]", "last line must be a number"),
+        ("nan", "gave nan"),
+        ('{"value": NaN}', "gave nan"),
+        ('{"loss": 1}', r"got the fields \['loss'\]"),
+    ],
+)
+def test_output_without_a_value(text: str, message: str) -> None:
+    outcome = outcome_of_output(text)
+    assert outcome.failed
+    with pytest.raises(StudyError, match=message):
+        raise StudyError(outcome.error)

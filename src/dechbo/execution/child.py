@@ -1,14 +1,14 @@
-"""Both ends of a worker process that no library gives us: how it starts, how it lives, and how all of it dies.
+"""Start, run and kill worker processes: the parts that no library covers.
 
 What is done by hand here, and why:
 
 * ``start`` uses ``subprocess``, not ``multiprocessing``: NumPy reads its number of threads once, so the environment has
-  to be right before Python starts; output goes to the study's log and the folder is the study's; the user's script is
-  imported only if the objective is defined in it.
+  to be right before Python starts; a worker has its own output file and folder; the user's script is imported only if
+  the objective is defined in it.
 * A worker leads a *session* of its own. Ctrl-C in a terminal reaches the parent only, and ``kill_session`` finds all
   that an evaluation has started, in any process group, even after the worker itself died.
-* ``Worker`` watches its parent (the only watcher there is): a worker ends with its parent even if that is killed with
-  SIGKILL, and takes its session along.
+* ``_WorkerLoop`` watches its parent (the only watcher there is): a worker ends with its parent even if that is killed
+  with SIGKILL, and takes its session along.
 
 Child processes import this module: it imports nothing heavy. Covered by tests/execution/test_process.py.
 """
@@ -37,11 +37,11 @@ from dechbo.errors import DechboError, OptionError
 from dechbo.execution.outcome import Outcome, evaluate
 
 START = "import sys; sys.path[:] = {path!r}; from dechbo.execution.child import main; main({descriptor})"
-PARENT_CHECK = 1.0  # seconds between checks that the parent is alive
-THREADS_ADVICE = "or use threads: minimize(…, workers=ThreadPoolExecutor(4).map)"
+PARENT_CHECK_SECONDS = 1.0  # between two checks that the parent is alive
+STOP = None  # sent instead of a task: the worker ends as a Python program does
 
 importing_script = False  # in a worker that imports the user's script, which must not start workers itself
-_worker: Worker | None = None  # of this process, if it is one
+_worker: _WorkerLoop | None = None  # of this process, if it is one
 
 
 # ------------------------------------------------------------------ in the parent
@@ -54,7 +54,7 @@ def pickled(objective: object) -> bytes:
     except Exception as error:
         raise OptionError(
             f"the objective goes to other processes, but it (or an argument) cannot be pickled ({error}): define it at "
-            f"the top of a module (no lambda, no function within a function), {THREADS_ADVICE}"
+            f"the top of a module (no lambda, no function within a function), or use threads instead of processes"
         ) from error
     script = spawn.get_preparation_data("worker") if b"__main__" in data else {}
     return pickle.dumps(({name: script[name] for name in script if name.startswith("init_main")}, data))
@@ -66,7 +66,7 @@ def start(
     """A new worker process, and the connection to it; the worker loads ``objective`` first."""
     ours, theirs = socket.socketpair()
     with theirs, _output(log) as output:
-        code = START.format(path=[str(entry) or os.getcwd() for entry in sys.path], descriptor=theirs.fileno())
+        code = START.format(path=[os.path.abspath(entry) for entry in sys.path], descriptor=theirs.fileno())
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", code],
             cwd=folder,
@@ -122,25 +122,27 @@ def _output(log: Path | None) -> AbstractContextManager[IO[bytes] | None]:
 # ------------------------------------------------------------------- in the child
 
 
-class Worker:
+class _WorkerLoop:
     """The child's end of the connection: tasks come in, messages go out; if the parent is gone, everything ends."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._pid = os.getpid()
+        self._sending = threading.Lock()  # threads of the objective may report progress too
         self._received: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._parent = os.getppid()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def work(self) -> None:
-        """Load the objective, then evaluate what comes."""
+        """Load the objective, then evaluate tasks until the parent sends STOP."""
         try:
             objective = _load(self._received.get())
         except BaseException as error:
             self.send("broken", Outcome.failure(traceback.format_exc(), exception=error).portable())
             return
         self.send("ready")
-        while True:
-            number, params = pickle.loads(self._received.get())
+        while (task := pickle.loads(self._received.get())) is not STOP:
+            number, params = task
             os.environ["DECHBO_TRIAL"] = str(number)
             self.send("started")
             outcome = evaluate(objective, params).portable()
@@ -149,14 +151,16 @@ class Worker:
             self.send("finished", outcome)
 
     def send(self, kind: str, content: object = None) -> None:
-        """Send a message to the parent."""
-        self._connection.send((kind, content))
+        """Send a message to the parent; in a process that the objective has forked, do nothing."""
+        if os.getpid() == self._pid:
+            with self._sending:
+                self._connection.send((kind, content))
 
     def _listen(self) -> None:
         try:
             while True:
                 # a process that the parent has forked may hold its end open: check the parent's id as well
-                while not self._connection.poll(PARENT_CHECK):
+                while not self._connection.poll(PARENT_CHECK_SECONDS):
                     if os.getppid() != self._parent:
                         raise EOFError
                 self._received.put(self._connection.recv_bytes())
@@ -166,7 +170,7 @@ class Worker:
 
 
 def report_progress(content: object) -> None:
-    """In a worker process: send ``content`` to ``ProcessExecutor.progress``; elsewhere do nothing."""
+    """In a worker process, in any thread: send ``content`` to ``ProcessExecutor.progress``; elsewhere do nothing."""
     if _worker is not None:
         _worker.send("progress", content)
 
@@ -176,7 +180,7 @@ def main(descriptor: int) -> None:
     global _worker
     os.set_inheritable(descriptor, False)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _worker = Worker(Connection(descriptor))
+    _worker = _WorkerLoop(Connection(descriptor))
     _worker.work()
 
 
@@ -189,13 +193,19 @@ def _load(data: bytes) -> Any:
         objective = pickle.loads(objective_data)
     except DechboError:
         raise
-    except Exception as error:
+    except BaseException as error:  # also SystemExit, of a script that ends with sys.exit
         raise OptionError(
-            f"the objective cannot be loaded in a worker process ({error}): define it in a file, not in a notebook nor "
-            f"at the prompt, {THREADS_ADVICE}"
+            f"the objective cannot be loaded in a worker process ({type(error).__name__}: {error}): define it in a "
+            'file, not in a notebook nor at the prompt, with what that file runs under if __name__ == "__main__":, or '
+            "use threads instead of processes"
         ) from error
     finally:
         importing_script = False
     if hasattr(objective, "load"):
-        objective.load()
+        try:
+            objective.load()
+        except Exception:
+            raise
+        except BaseException as error:
+            raise OptionError(f"the objective's load() raised {type(error).__name__}: {error}") from error
     return objective

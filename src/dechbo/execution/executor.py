@@ -1,4 +1,4 @@
-"""Executor, the one protocol of this room, and the executor that evaluates in this process."""
+"""Executor, the abstract class of all executors, and the one that evaluates in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dechbo.errors import OptionError
 from dechbo.execution.outcome import Outcome, evaluate
 
 Params = dict[str, Any]
-Objective = Callable[[Params], Any]  # returns a number, {"value": …, "constraints": …} or an Outcome
+Evaluate = Callable[[Params], Any]  # returns a number, {"value": …, "constraints": …} or an Outcome
 
 
 @dataclass
@@ -28,18 +28,15 @@ class Task:
 class Executor(ABC):
     """Evaluates tasks, up to ``capacity`` at a time; leaving its ``with`` block kills those that run.
 
-    ``timeout`` (seconds per try) and ``retries`` are attributes of the objective, both optional. An implementation
-    starts and ends tasks and passes what comes out to ``_finish``.
+    ``timeout`` (seconds per try) and ``retries`` are attributes of the objective, both optional. This is an abstract
+    class: a subclass starts and ends tasks and passes their outcomes to ``_finish``.
     """
 
-    def __init__(self, objective: Objective | None, capacity: int, name: str = "capacity") -> None:
+    def __init__(self, objective: Evaluate | None, capacity: int, name: str = "capacity") -> None:
         from dechbo.checks import whole  # imports NumPy, which child processes do without
 
         if objective is None or not callable(objective):
-            raise OptionError(
-                f"no objective to run: expected a function of the parameters, got {objective!r:.80}; a study needs an "
-                "objective in its file (without one, use dechbo ask and dechbo tell)"
-            )
+            raise OptionError(f"no objective to run: expected a function of the parameters, got {objective!r:.80}")
         self.capacity = whole(name, capacity, 1)
         self._objective = objective
         self._timeout: float | None = getattr(objective, "timeout", None)
@@ -48,7 +45,9 @@ class Executor(ABC):
         self._finished: list[tuple[int, Outcome]] = []
 
     def submit(self, number: int, params: Params) -> None:
-        """Start the evaluation of ``params`` as task ``number``."""
+        """Start the evaluation of ``params`` as task ``number``; no running task may have that number."""
+        if number in self._running:
+            raise OptionError(f"task {number} is running already: wait for it, or choose another number")
         if len(self._running) >= self.capacity:
             raise OptionError(f"all {self.capacity} workers are busy: wait for one first")
         self._running[number] = Task(number, dict(params), tries=1)
@@ -65,11 +64,11 @@ class Executor(ABC):
         return finished
 
     def cancel(self, number: int) -> None:
-        """End a running task; ``wait`` reports it as failed."""
-        task = self._running[number]
-        self._end(task)
-        task.tries += self._retries  # it is not tried again
-        self._finish(task, Outcome.failure("cancelled", exception=CancelledError("cancelled")))
+        """End a running task, which ``wait`` reports as failed; do nothing if no such task is running."""
+        task = self._running.get(number)
+        if task is not None:
+            self._end(task)
+            self._report(task, Outcome.failure("cancelled", exception=CancelledError("cancelled")))
 
     def close(self, *, kill: bool = False) -> None:
         """Release all workers; with ``kill`` running tasks end, without it they finish first and are dropped."""
@@ -91,8 +90,12 @@ class Executor(ABC):
             task.tries += 1
             self._start(task)
         else:
-            del self._running[task.number]
-            self._finished.append((task.number, outcome))
+            self._report(task, outcome)
+
+    def _report(self, task: Task, outcome: Outcome) -> None:
+        """Return the outcome from ``wait``, without another try."""
+        del self._running[task.number]
+        self._finished.append((task.number, outcome))
 
     @abstractmethod
     def _start(self, task: Task) -> None:
@@ -108,13 +111,13 @@ class Executor(ABC):
 
     @abstractmethod
     def _release(self) -> None:
-        """Let go of the workers; no task runs."""
+        """Release the workers; no task is running."""
 
 
 class InlineExecutor(Executor):
     """Evaluates in this process, one task per ``wait`` (none if its timeout is 0). A time limit is not enforced."""
 
-    def __init__(self, objective: Objective | None, capacity: int = 1) -> None:
+    def __init__(self, objective: Evaluate | None, capacity: int = 1) -> None:
         super().__init__(objective, capacity)
         self._queue: list[Task] = []
 

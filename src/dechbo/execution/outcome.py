@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
 import time
@@ -11,9 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dechbo.errors import StudyError
-
-MAX_STORED_ERROR = 2000  # characters of an error that a study stores: databases cut attributes at 2045
 MAX_ERROR = 4000  # characters of an error that an outcome holds
 
 
@@ -57,43 +53,31 @@ class Outcome:
         unknown = sorted(set(map(str, given)) - {"value", "constraints"})
         if unknown or "value" not in given:
             came = f"the fields {sorted(map(str, given))}" if given else "an empty dict"
-            return cls.failure(f'the objective gives a number or {{"value": …, "constraints": {{…}}}}, got {came}')
+            return cls.failure(f'the objective must give a number or {{"value": …, "constraints": {{…}}}}, got {came}')
         value = _number(given["value"])
         if value is None:
             return cls.failure(f"the objective gave {given['value']!r:.200} where a finite number was expected")
         try:
             return cls(value, _constraints(given.get("constraints")))
-        except StudyError as error:
+        except ValueError as error:
             return cls.failure(str(error))
 
-    @classmethod
-    def of_output(cls, text: str) -> Outcome:
-        """What a command printed: its last line that is not empty, a number or a JSON object."""
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        if not lines:
-            return cls.failure("the command printed nothing: its last line is expected to be the value")
-        last = lines[-1]
-        try:
-            return cls.of_result(float(last))
-        except ValueError:
-            pass
-        try:
-            result = json.loads(last)
-        except ValueError:
-            result = None
-        if not isinstance(result, dict):
-            return cls.failure(
-                f'the command\'s last line is expected to be a number or {{"value": …, "constraints": […]}}, '
-                f"got {last!r:.200}"
-            )
-        return cls.of_result(result)
-
     def portable(self) -> Outcome:
-        """The same for another process: an exception that cannot be pickled becomes a RuntimeError."""
+        """The same for another process.
+
+        An exception that cannot be pickled becomes a RuntimeError; a value that cannot be pickled, a failure.
+        """
         try:
-            return replace(self, exception=pickle.loads(pickle.dumps(self.exception)))
+            exception: BaseException | None = pickle.loads(pickle.dumps(self.exception))
         except Exception:
-            return replace(self, exception=RuntimeError(f"{type(self.exception).__name__}: {self.exception}"))
+            exception = RuntimeError(f"{type(self.exception).__name__}: {self.exception}")
+        outcome = replace(self, exception=exception)
+        try:
+            pickle.loads(pickle.dumps(outcome))
+        except Exception as error:
+            text = f"the value cannot be sent to another process: {error}"
+            return Outcome.failure(text, self.seconds, TypeError(text))
+        return outcome
 
 
 def evaluate(objective: Callable[[dict[str, Any]], Any], params: dict[str, Any]) -> Outcome:
@@ -107,7 +91,7 @@ def evaluate(objective: Callable[[dict[str, Any]], Any], params: dict[str, Any])
     return replace(outcome, seconds=time.perf_counter() - started)
 
 
-def shortened_error(text: str, most: int = MAX_STORED_ERROR) -> str:
+def shortened_error(text: str, most: int) -> str:
     """The beginning and the end of a long error; the end usually says what went wrong."""
     if len(text) <= most:
         return text
@@ -135,11 +119,15 @@ def _constraints(given: object) -> dict[str, float]:
     elif isinstance(given, (list, tuple)):
         named = {str(index): value for index, value in enumerate(given)}
     else:
-        raise StudyError(f"constraints are a dict or a list of numbers (feasible at or below 0), got {given!r:.200}")
+        raise ValueError(
+            f"constraints must be a dict or a list of numbers (feasible at or below 0), got {given!r:.100}"
+        )
     checked = {}
     for name, value in named.items():
         number = _number(value)
         if number is None:
-            raise StudyError(f"constraint {name!r} needs a finite number (feasible at or below 0), got {value!r:.200}")
+            raise ValueError(
+                f"constraint {name!r} must be a finite number (feasible at or below 0), got {value!r:.100}"
+            )
         checked[name] = number
     return checked

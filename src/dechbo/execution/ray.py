@@ -13,8 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dechbo.errors import OptionError, StudyError, WorkerDied
-from dechbo.execution.executor import Executor, Objective, Params, Task
+import psutil
+
+from dechbo.errors import ExecutionError, OptionError, WorkerDied
+from dechbo.execution.executor import Evaluate, Executor, Params, Task
 from dechbo.execution.outcome import Outcome, evaluate
 from dechbo.execution.process import TIMEOUT_GRACE
 
@@ -41,7 +43,7 @@ class RayExecutor(Executor):
 
     def __init__(
         self,
-        objective: Objective | None,
+        objective: Evaluate | None,
         address: str | None = None,
         *,
         capacity: int | None = None,
@@ -68,11 +70,20 @@ class RayExecutor(Executor):
         if not self._references:
             time.sleep(timeout)
             return
+        if not self._ray.is_initialized():  # Ray itself would start another cluster to wait on
+            self._report_lost()
+            return
         self._ray.wait(list(self._references), timeout=timeout)
         ready, _ = self._ray.wait(list(self._references), num_returns=len(self._references), timeout=0)
         for reference in ready:
             task, sent = self._references.pop(reference)
             self._finish(task, self._outcome(reference, time.monotonic() - sent))
+
+    def _report_lost(self) -> None:
+        for task, sent in self._references.values():
+            text = "the evaluation was lost: Ray was shut down"
+            self._report(task, Outcome.failure(text, time.monotonic() - sent, WorkerDied(text)))
+        self._references.clear()
 
     def _outcome(self, reference: Any, seconds: float) -> Outcome:
         try:
@@ -109,13 +120,26 @@ def _evaluate(objective: Any, params: Params, number: int) -> Outcome:
             objective.load()  # does not count towards the time limit
     grace = TIMEOUT_GRACE if getattr(objective, "enforces_timeout", False) else 0.0
     timeout = getattr(objective, "timeout", None)
-    timer = threading.Timer(threading.TIMEOUT_MAX if timeout is None else timeout + grace, os._exit, [1])
+    if timeout is None:
+        return evaluate(objective, params).portable()
+    timer = threading.Timer(timeout + grace, _exit_with_children)
     timer.daemon = True
     timer.start()
     try:
         return evaluate(objective, params).portable()
     finally:
         timer.cancel()
+        timer.join()  # if the time is over, until this process ends: its children may have ended first
+
+
+def _exit_with_children() -> None:
+    """End this process and what it started."""
+    try:
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                process.kill()
+    finally:
+        os._exit(1)
 
 
 def _import_ray() -> ModuleType:
@@ -125,14 +149,14 @@ def _import_ray() -> ModuleType:
         import ray
         import ray.exceptions
     except ModuleNotFoundError as missing:
-        raise StudyError("evaluations on a Ray cluster need Ray: pip install 'dechbo[ray]'") from missing
+        raise ExecutionError("evaluations on a Ray cluster need Ray: pip install 'dechbo[ray]'") from missing
     module: ModuleType = ray
     return module
 
 
 def _connect(ray: ModuleType, address: str | None, folder: Path | None) -> None:
     if address is not None and (not isinstance(address, str) or not address):
-        raise OptionError(f'address is "auto", "local", "host:port" or "ray://host:port", got {address!r}')
+        raise OptionError(f'address must be "auto", "local", "host:port" or "ray://host:port", got {address!r}')
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     starts_here = address in (None, "local")
     if starts_here:
@@ -145,4 +169,6 @@ def _connect(ray: ModuleType, address: str | None, folder: Path | None) -> None:
             socket.create_connection((host, int(port)), timeout=10).close()
         ray.init("local" if starts_here else address, **options)
     except (OSError, ValueError, RuntimeError) as error:
-        raise StudyError(f"no Ray cluster answers at {address!r} ({error}): start one with ray start --head") from error
+        raise ExecutionError(
+            f"no Ray cluster answers at {address!r} ({error}): start one with ray start --head"
+        ) from error

@@ -5,6 +5,7 @@ Covered by tests/studies/test_objective.py.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -56,7 +57,28 @@ def run_command(
     if code != 0:
         reason = f"failed with exit code {code}" if code > 0 else exit_reason(code)
         return Outcome.failure(f"the command {reason}{_quoted(complaint or text)}")
-    return Outcome.of_output(text)
+    return outcome_of_output(text)
+
+
+def outcome_of_output(text: str) -> Outcome:
+    """What a command printed: its last line that is not empty, a number or a JSON object."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return Outcome.failure("the command printed nothing: its last line must be the value")
+    last = lines[-1]
+    try:
+        return Outcome.of_result(float(last))
+    except ValueError:
+        pass
+    try:
+        result = json.loads(last)
+    except ValueError:
+        result = None
+    if not isinstance(result, dict):
+        return Outcome.failure(
+            f'the command\'s last line must be a number or {{"value": …, "constraints": […]}}, got {last!r:.200}'
+        )
+    return Outcome.of_result(result)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -43,6 +43,7 @@ from dechbo.studies.storage import (
 from dechbo.studies.studyfile import StudyFile
 from dechbo.theory import TheoryOptions
 
+MAX_STORED_ERROR = 2000  # characters of an error: databases cut attributes at 2045
 IMPORTED = "dechbo:imported"  # system attribute of a trial: an old result that was added, not evaluated by the study
 
 NextTrial = tuple[FrozenTrial, AskInfo | None]  # a trial, and how its parameters were found
@@ -261,7 +262,7 @@ class StudyStore:
         try:
             storage.set_trial_user_attr(trial_id, "seconds", round(outcome.seconds, 3))
             if outcome.error is not None or "error" in storage.get_trial_user_attrs(trial_id):  # of a first attempt
-                error = None if outcome.error is None else shortened_error(outcome.error)
+                error = None if outcome.error is None else shortened_error(outcome.error, MAX_STORED_ERROR)
                 storage.set_trial_user_attr(trial_id, "error", error)
             for name, value in outcome.constraints.items():
                 storage.set_trial_system_attr(trial_id, f"{CONSTRAINT}{name}", value)
