@@ -217,8 +217,8 @@ def test_a_damaged_file_is_one_clear_error(tmp_path: Path, damage: Callable[[dic
         ("{", "not JSON"),
         ("[]", "not a saved run"),
         ('{"format": "other"}', "not a saved run"),
-        ('{"format": "dechbo run", "version": 1}', "version 1, expected 2: use the dechbo that wrote it"),
-        ('{"format": "dechbo run", "version": 99}', "version 99"),
+        ('{"format": "dechbo run", "version": 1}', "has format 1, and dechbo 0.2 reads format 2"),
+        ('{"format": "dechbo run", "version": 99}', "has format 99"),
     ],
 )
 def test_files_that_are_no_runs_are_refused(tmp_path: Path, text: str, message: str) -> None:

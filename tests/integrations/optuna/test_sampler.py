@@ -113,7 +113,7 @@ def test_info_of_the_last_ask() -> None:
         ({"direction": "maximize"}, OptionError, "create_study"),
         ({"max_factor_size": 0}, OptionError, "max_factor_size"),
         ({"theory": "nonsense"}, OptionError, "TheoryOptions"),
-        ({"nonsense": 1}, TypeError, "nonsense"),
+        ({"nonsense": 1}, OptionError, "nonsense"),
         ({"warn_independent_sampling": "no"}, OptionError, "warn_independent"),
         ({"graph": "tree"}, OptionError, 'graph must be "learned", "random"'),
         ({"graph": 3}, OptionError, "scopes of names"),
