@@ -135,7 +135,7 @@ def test_random_partitions_are_partitions_of_the_asked_size() -> None:
 
 
 def test_the_evidence_finds_the_pairs_of_a_pairwise_function() -> None:
-    """Of the 3 partitions of 4 variables into pairs, the true one; learned anew only every ``relearn_every`` tells."""
+    """Of the 3 partitions of 4 variables into pairs, the true one; learned again only every ``relearn_every`` tells."""
 
     def product(params: Mapping[str, Any]) -> float:
         a, b, c, d = ((x + 1) / 3 - 0.5 for x in params.values())
