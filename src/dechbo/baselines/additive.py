@@ -21,13 +21,12 @@ from dechbo.baselines.refit import Fit, Refitter
 from dechbo.data.observations import Observations
 from dechbo.errors import NoObservations, OptionError
 from dechbo.gp import AdditivePosterior
+from dechbo.gp.kernels import NUMERIC_KERNELS
 from dechbo.graph import FactorGraph
 from dechbo.models.builder import kernels_of
 from dechbo.space import Space
 
 Array = NDArray[np.float64]
-
-KERNELS = ("matern52", "se")
 
 
 class AdditiveOptions(BaselineOptions, total=False):
@@ -87,7 +86,7 @@ class AdditiveBaseline(Baseline):
         **options: Unpack[BaselineOptions],
     ) -> None:
         super().__init__(space, **options)
-        self.kernel = checks.one_of("kernel", kernel, KERNELS)
+        self.kernel = checks.one_of("kernel", kernel, NUMERIC_KERNELS)
         self.group_size = checks.whole("group_size", group_size, 1)
         self.partitions = checks.whole("partitions", partitions, 1)
         self.relearn_every = checks.whole("relearn_every", relearn_every, 1)

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from dechbo import checks
 from dechbo.acquisition import Beta
-from dechbo.baselines.additive import KERNELS
 from dechbo.baselines.base import CANDIDATES, EMBEDDING, RANDOM, SOBOL, Baseline, BaselineOptions, sobol_points
 from dechbo.baselines.component import Component, ComponentAcquisition, UpperBound
 from dechbo.baselines.maximize import best_points, candidates, maximize
 from dechbo.baselines.refit import Refitter
 from dechbo.baselines.ucb import practical_beta
 from dechbo.data.history import SAME_POINT
+from dechbo.gp.kernels import NUMERIC_KERNELS
 from dechbo.graph import FactorGraph
 from dechbo.space import Float, Space
 from dechbo.threads import one_blas_thread
@@ -104,7 +104,7 @@ class REMBO(Baseline):
         default = min(10, -(-space.dim // 2))
         self.embedding_dim = default if embedding_dim is None else checks.whole("embedding_dim", embedding_dim, 1)
         count = checks.whole("embeddings", embeddings, 1)
-        checks.one_of("kernel", kernel, KERNELS)
+        checks.one_of("kernel", kernel, NUMERIC_KERNELS)
         self._beta = practical_beta(beta)
         first = -(-self.n_initial // count)
         self.embeddings = tuple(

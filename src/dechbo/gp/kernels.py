@@ -21,7 +21,8 @@ from dechbo.errors import OptionError
 
 Array = NDArray[np.float64]
 
-KERNELS = ("matern52", "se", "categorical")
+NUMERIC_KERNELS = ("matern52", "se")
+KERNELS = (*NUMERIC_KERNELS, "categorical")
 MATERN52, SE, CATEGORICAL = range(3)
 SQRT5 = float(np.sqrt(5.0))
 

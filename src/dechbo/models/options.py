@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dechbo.checks import flag, one_of, whole
+from dechbo.gp.kernels import NUMERIC_KERNELS
 from dechbo.structure import StructureOptions
-
-KERNELS = ("matern52", "se")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,7 @@ class ModelOptions:
     structure: StructureOptions = field(default_factory=StructureOptions)
 
     def __post_init__(self) -> None:
-        one_of("kernel", self.kernel, KERNELS)
+        one_of("kernel", self.kernel, NUMERIC_KERNELS)
         flag("centred", self.centred)
         flag("full_factor", self.full_factor)
         object.__setattr__(self, "graph_samples", whole("graph_samples", self.graph_samples, 1))
