@@ -6,15 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_cases import EVALUATIONS, PNG, make_results
-from dechbo.bench import paper
-
-pytest.importorskip("matplotlib")
-from dechbo.bench import figures
+from dechbo.bench import figures, paper
 
 
 def test_figure_1_is_drawn_with_and_without_runs(tmp_path: Path) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dechbo.bench import methods
 from dechbo.bench.figures import line_style
 from dechbo.bench.statistics import Comparison
-
-pytest.importorskip("matplotlib")
 from dechbo.report import figures
 
 

@@ -13,8 +13,6 @@ from typer.testing import CliRunner
 from bench_cases import EVALUATIONS, PNG, make_results
 from dechbo.bench import methods, paper, problems
 from dechbo.bench.records import BenchError
-
-pytest.importorskip("matplotlib")
 from dechbo.report import page
 
 

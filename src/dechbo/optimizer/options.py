@@ -45,7 +45,7 @@ def known_options(owner: str, grouped: Mapping[str, str]) -> Callable[[Callable[
 
         @wraps(init)
         def checked(*args: P.args, **kwargs: P.kwargs) -> None:
-            for name in kwargs.keys() - set(names):
+            for name in (name for name in kwargs if name not in names):
                 close = get_close_matches(name, [*names, *grouped], n=1)
                 hint = grouped.get(name) or (grouped.get(close[0], f"{close[0]}=…") if close else None)
                 advice = f"write {hint}" if hint else f"known are {', '.join(names)}"

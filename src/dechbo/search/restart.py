@@ -1,9 +1,9 @@
 """A restart: search the function without its known optima, once no progress has come for a while.
 
 Around an exhausted optimum the model has learned one narrow hill. Its lengthscales are as short as that hill, so the
-rest of the space looks uniform, and the bound stays on this hill. Here the known optimum is cut off at the
-height of the best point outside it, a model is fitted to the rest, and the joint bound searches there; if nothing there
-looks promising, the next optimum is cut off, and so on.
+rest of the space looks uniform, and the bound stays on this hill. Here the known optimum is cut off at the height of
+the best point outside it, a model is fitted to the rest, and the joint bound searches there; if nothing there looks
+promising, the next optimum is cut off, and so on.
 
 Once even negligible progress has ended, asks that would only repeat an evaluation restart as well: a model that allows
 for noise expects a little more next to every good evaluation, for ever.
@@ -70,9 +70,7 @@ class Restart:
     known: Posterior  # given the data alone
     unresolved: Array  # (n, d), pending and failed points, on which the deviations are conditioned
     refit: Refit
-    n_modelled: (
-        int  # evaluations that a model asked for; the initial design and points told without asking are not search
-    )
+    n_modelled: int  # evaluations that a model asked for: an initial design and points told unasked are no search
 
     @property
     def is_due(self) -> bool:
