@@ -191,7 +191,7 @@ def violations(beta_of: Callable[[int], float], functions: int = 20, steps: int 
 
 @pytest.mark.parametrize("name", ["theory", "theory-factor"])
 def test_the_event_of_theorem_1_holds(name: str) -> None:
-    """DESIGN §5.9: at delta = 0.1, at most a tenth of the functions may break the bound at any step."""
+    """At delta = 0.1, at most a tenth of the functions may break the bound at any step."""
     context = BetaContext(GRAPH, np.log([5.0] * 3), delta=0.1)
     schedule = beta_schedule(name)
     assert violations(lambda t: schedule(t, context)) <= 2

@@ -84,7 +84,6 @@ def test_cells_equal_the_dense_formula(problem: tuple[Case, list[Array]]) -> Non
 @settings(max_examples=30)
 @given(gridded(), st.randoms(use_true_random=False))
 def test_relabelling_commutes(problem: tuple[Case, list[Array]], random: random.Random) -> None:
-    """DESIGN §5.7."""
     case, candidates = problem
     gp, data = case.gp, case.data
     other, old = relabelled(gp, random)

@@ -54,7 +54,7 @@ def assert_gradient_is_a_difference(gp: AdditiveGP, data: Observations) -> None:
 @settings(max_examples=40)
 @given(cases(max_size=5))
 def test_gradient_equals_differences(case: Case) -> None:
-    """DESIGN §5.3: mixed kernels, factor sizes 1 to 5."""
+    """Mixed kernels, factor sizes 1 to 5."""
     assert_gradient_is_a_difference(case.gp, case.data)
 
 
@@ -89,7 +89,6 @@ def test_gradient_where_categories_share_nothing() -> None:
 @settings(max_examples=30)
 @given(cases(max_size=5), st.randoms(use_true_random=False))
 def test_relabelling_commutes(case: Case, random: random.Random) -> None:
-    """DESIGN §5.7."""
     gp, data = case.gp, case.data
     d = gp.graph.dim
     other, old = relabelled(gp, random)

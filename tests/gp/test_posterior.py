@@ -41,7 +41,7 @@ def moments_of_factors(posterior: AdditivePosterior, points: Array) -> tuple[Arr
 @settings(max_examples=60)
 @given(cases())
 def test_factors_sum_to_the_joint(case: Case) -> None:
-    """DESIGN §5.1, at new points and at observed ones."""
+    """At new points and at observed ones."""
     points = np.vstack([case.points(6), case.data.X[:3]])
     posterior = case.gp.condition(case.data)
     means, deviations = moments_of_factors(posterior, points)
@@ -54,7 +54,6 @@ def test_factors_sum_to_the_joint(case: Case) -> None:
 @settings(max_examples=40)
 @given(cases())
 def test_joint_posterior_equals_the_dense_gp_of_scikit_learn(case: Case) -> None:
-    """DESIGN §5.2."""
     points = np.vstack([case.points(5), case.data.X[:2]])
     mean, deviation = case.gp.condition(case.data).joint(points)
     expected_mean, expected_deviation = dense_regressor(case.gp, case.data).predict(points, return_std=True)
@@ -80,7 +79,6 @@ def test_factor_posterior_equals_equation_1(case: Case) -> None:
 @settings(max_examples=30)
 @given(cases(), st.randoms(use_true_random=False))
 def test_relabelling_commutes(case: Case, random: random.Random) -> None:
-    """DESIGN §5.7."""
     gp, data = case.gp, case.data
     shuffled, old = relabelled(gp, random)
     other = shuffled.condition(Observations(data.X[:, old], data.y, data.noise))
@@ -183,7 +181,7 @@ def test_far_from_all_data_the_prior_is_left() -> None:
 
 
 def test_standardised_residuals_are_standard_normal() -> None:
-    """DESIGN §5.9: 500 functions from the prior, one fresh point each.
+    """500 functions from the prior, one fresh point each.
 
     Each of the 3 factors is tested by Kolmogorov and Smirnov (shape), and the sum of its squares, chi-square with 500
     degrees of freedom, on both sides (scale), each test at 1e-4: right code on fresh seeds would raise a false alarm

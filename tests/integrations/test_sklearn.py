@@ -105,7 +105,7 @@ def test_it_is_a_search_that_others_recognise() -> None:
 # ------------------------------------------------------------ the search
 
 
-def test_it_tunes_a_real_model_and_knows_what_acts_together() -> None:
+def test_it_tunes_a_real_model_and_knows_which_parameters_interact() -> None:
     search = DecHBOSearchCV(SVC(), SVM, n_iter=18, cv=3, random_state=0).fit(X, y)
     assert search.best_score_ == search.cv_results_["mean_test_score"].max() >= 0.97
     assert search.best_params_ == search.cv_results_["params"][search.best_index_]

@@ -1,4 +1,4 @@
-"""StructurePosterior constraints: the search ends at the feasible optimum, and odd constraints do not break it."""
+"""Learned constraints: the search ends at the feasible optimum, and odd constraints do not break it."""
 
 from __future__ import annotations
 
