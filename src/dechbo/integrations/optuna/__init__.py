@@ -9,7 +9,7 @@ from dechbo.integrations.optuna.attributes import learned_graph
 from dechbo.integrations.optuna.processes import is_dead, this_process
 from dechbo.integrations.optuna.recovery import recover, retry_stale
 from dechbo.integrations.optuna.sampler import DecHBOSampler
-from dechbo.integrations.optuna.spaces import distributions_of, space_of
+from dechbo.integrations.optuna.spaces import distributions_of
 
 __all__ = [
     "OWNER",
@@ -20,6 +20,5 @@ __all__ = [
     "learned_graph",
     "recover",
     "retry_stale",
-    "space_of",
     "this_process",
 ]

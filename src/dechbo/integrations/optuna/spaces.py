@@ -17,17 +17,6 @@ from dechbo.space.linear import Linear
 Distributions = Mapping[str, BaseDistribution]
 
 
-def space_of(distributions: Distributions, constraints: Sequence[str | Linear] = ()) -> Space:
-    """The space of these distributions, sorted by name, without those that have a single value.
-
-    ``constraints`` are linear constraints between parameters, as for ``Space``.
-    """
-    space = Translation.of(distributions, constraints).space
-    if space is None:
-        raise SpaceError(f"expected a distribution with more than one value, got {dict(distributions)!r:.200}")
-    return space
-
-
 def distributions_of(space: Space) -> dict[str, BaseDistribution]:
     """The Optuna distributions of a space."""
     return {name: _distribution(space[name]) for name in space.names}
