@@ -1,6 +1,7 @@
-"""All code that depends on Optuna's internals. Tested with optuna 5.0 (``SUPPORTED``), the only release of that series.
+"""All code that depends on Optuna's internals, for the versions of Optuna that pyproject.toml allows.
 
-Optuna has no public way to do the following, so a new release may break it. Check each item before raising the cap:
+Optuna has no public way to do the following, so a new release may break it. Check each item before raising the cap,
+and run the tests with the oldest and with the newest version that it allows (so far both are 5.0.0):
 
 - ``Study._storage`` and ``Study._study_id``: system attributes of a study, trials created from a template.
 - ``FrozenTrial._trial_id``: the storage addresses trials by id, the public API by number.
@@ -34,8 +35,6 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from dechbo.errors import StorageError
-
-SUPPORTED = ">=5.0,<5.1"  # the same range as in pyproject.toml
 
 OWNER = "dechbo:owner"  # system attribute of a trial: the process that runs it, see processes.py
 STALE = "dechbo:stale"  # system attribute of a trial: its process died, so it is not an evaluation
