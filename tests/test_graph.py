@@ -1,4 +1,4 @@
-"""The factor graph: what it holds, its flat views, and bad input that says what was expected and what came."""
+"""The factor graph: what it holds, its flat views, and errors that say what was expected and what it got."""
 
 from __future__ import annotations
 

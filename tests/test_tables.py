@@ -1,4 +1,4 @@
-"""FactorTables: phi and its mean, one shared buffer, and bad input that says what was expected and what came."""
+"""FactorTables: phi and its mean, one shared buffer, and errors that say what was expected and what it got."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors that dechbo raises. A message says what was expected, what came and what to do."""
+"""The errors that dechbo raises. A message says what was expected, what it got and what to do."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _optimizer(
 def _additive(space: Space, **options: Any) -> Method:
     from dechbo.graph import FactorGraph
 
-    return _optimizer(space, graph=FactorGraph(space.dim, tuple((i,) for i in range(space.dim))), **options)
+    return _optimizer(space, graph=FactorGraph.singletons(space.dim), **options)
 
 
 def _paper(space: Space, **options: Any) -> Method:

@@ -92,5 +92,5 @@ class Standardisation:
         return z
 
     def original(self, z: float) -> float:
-        """Y = shift + scale z."""
+        """y = shift + scale z."""
         return self.shift + self.scale * z

@@ -59,8 +59,11 @@ class DecHBOSearchCV(BaseSearchCV):
     batch_size
         How many candidates to try at a time; by default, as few as keep ``n_jobs`` busy. With the same ``batch_size``
         the candidates are the same for any ``n_jobs``.
-    n_initial, max_factor_size, noise, beta
+    n_initial, max_factor_size, noise
         As in ``Optimizer``.
+    beta
+        As in ``TheoryOptions``; "theory" and "theory-factor" switch other options off, as
+        ``optimizer_.info.switched_off`` says.
     graph
         "learned" (or None), "random", a ``FactorGraph``, or the scopes of parameters that interact:
         ``[("C", "gamma"), ...]``.

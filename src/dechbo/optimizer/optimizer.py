@@ -70,13 +70,13 @@ class Optimizer:
     graph
         Which parameters interact. "learned" (the default): graphs are sampled from the data every ten asks and
         averaged; see ``interactions``. "random": all singletons and a random spanning tree of pairs, drawn for every
-        ask. A ``FactorGraph``: the objective's own; constraints that are told have learned graphs of their own.
+        ask. A ``FactorGraph``: that of the objective; learned constraints have graphs of their own.
     direction
         "minimize" or "maximize".
     seed
         Fixes every random choice; without one a seed is drawn and kept in ``seed``.
     noise
-        The variance of the values' noise, in squared units of the values; 0 says noise-free; learned if None.
+        The variance of the values' noise, in squared units of the values; 0 means noise-free; learned if None.
         With noise above 0 a point may be suggested again.
     n_initial
         Evaluations before the model takes over, points told without asking included (10, or fewer in small spaces).

@@ -70,7 +70,7 @@ class Restart:
     known: Posterior  # given the data alone
     unresolved: Array  # (n, d), pending and failed points, on which the deviations are conditioned
     refit: Refit
-    n_modelled: int  # evaluations that a model asked for: an initial design and points told unasked are no search
+    n_modelled: int  # evaluations that a model asked for: not those of the initial design or of the user
 
     @property
     def is_due(self) -> bool:
