@@ -18,7 +18,7 @@ from dechbo.search.options import SearchOptions
 from dechbo.structure import StructureOptions
 
 QUICK: dict[str, Any] = {
-    "model": ModelOptions(structure=StructureOptions(steps=20)),
+    "model": ModelOptions(structure=StructureOptions(sweeps=1, rounds=1)),
     "search": SearchOptions(granularity=Granularity(work=1e5, polish_steps=3)),
 }
 MIXED: dict[str, BaseDistribution] = {

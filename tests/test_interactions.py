@@ -22,7 +22,7 @@ from optimizer_cases import Params, best_of, info_of
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Int(0, 9), "d": Categorical(["p", "q", "r"])})
 TABLE_SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "n": Int(0, 5), "kind": Categorical(["p", "q"])})
-QUICK = StructureOptions(chains=2, steps=200)
+QUICK = StructureOptions(chains=2, sweeps=10, max_batches=1)
 
 
 def objective(params: Params) -> float:
@@ -125,6 +125,9 @@ def test_the_convergence_of_the_chains_is_known() -> None:
     convergence = optimizer.convergence()
     assert convergence is not None
     assert convergence.ess > 0
+    assert optimizer.interactions().converged == convergence.converged
+    optimizer.ask()
+    assert info_of(optimizer).graph_converged == convergence.converged
     given = Optimizer(SPACE, seed=0, graph=FactorGraph.singletons(4))
     given.tell(params, 1.0)
     assert given.convergence() is None

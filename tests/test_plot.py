@@ -9,7 +9,7 @@ import pytest
 
 from dechbo import Categorical, Float, Int, Optimizer, Space, plot
 from dechbo.data.evaluation import Evaluation
-from dechbo.interactions import Interaction
+from dechbo.interactions import Interaction, Interactions
 from dechbo.plot import MAX_EFFECTS, MAX_PREDICTED_PARAMETERS, effects_of
 
 
@@ -70,6 +70,10 @@ def test_a_line_joins_parameters_that_interact() -> None:
     assert len(plot.interactions(found, ["a", "b", "c"]).get_lines()) == 1
     nothing = plot.interactions([], ["a", "b", "c"])
     assert "none found" in [text.get_text() for text in nothing.texts]
+    weak = plot.interactions([Interaction(("a", "b"), 0.9, 0.002)], ["a", "b", "c"])
+    assert len(weak.get_lines()) == 0
+    rough = plot.interactions(Interactions(found, converged=False), ["a", "b", "c"])
+    assert any("do not agree" in text.get_text() for text in rough.texts)
     whole = plot.interactions([Interaction(("a", "b", "c"), 0.8, 0.5)], ["a", "b", "c"])
     assert "all parameters\n80%" in [text.get_text() for text in whole.texts]
 

@@ -6,7 +6,7 @@ has; ``Optimizer.interactions()`` reads a run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -31,7 +31,8 @@ from dechbo.threads import one_blas_thread
 Array = NDArray[np.float64]
 
 MIN_PROBABILITY = 0.1  # an interaction below it is not reported by ``strongest``
-THOROUGH = StructureOptions(chains=4, steps=2000, moves_per_sweep=10)
+MIN_SHARE = 0.01  # nor is one that explains less of the variance
+THOROUGH = StructureOptions(max_batches=60, rounds=12)
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,20 @@ class Interaction:
     share: float
 
 
-def interactions_of(model: Model, names: Sequence[str]) -> list[Interaction]:
-    """The interactions of a model with a learned graph, the largest share first.
+class Interactions(list[Interaction]):
+    """Interactions, the most important first: sorted by probability times share.
+
+    ``converged`` says whether the chains behind the probabilities agree with each other (R-hat of the log posterior and
+    of every pair at most 1.1) and are not worse than their start. If not, the probabilities are rough.
+    """
+
+    def __init__(self, found: Iterable[Interaction] = (), *, converged: bool = True) -> None:
+        super().__init__(sorted(found, key=lambda i: (-i.probability * i.share, -i.probability, i.scope)))
+        self.converged = converged
+
+
+def interactions_of(model: Model, names: Sequence[str]) -> Interactions:
+    """The interactions of a model with a learned graph.
 
     Where one factor over all parameters has weight, it is listed too, and holds that part of the variance.
     """
@@ -69,13 +82,15 @@ def interactions_of(model: Model, names: Sequence[str]) -> list[Interaction]:
         for scope, probability in probabilities.items()
         if probability > 0
     ]
-    return sorted(found, key=lambda interaction: (-interaction.share, -interaction.probability, interaction.scope))
+    return Interactions(found, converged=model.learned.converged)
 
 
-def strongest(found: Sequence[Interaction], most: int | None = None) -> list[Interaction]:
-    """The likely interactions of two or more parameters, sorted by probability times share."""
-    likely = [i for i in found if len(i.scope) > 1 and i.probability >= MIN_PROBABILITY]
-    return sorted(likely, key=lambda i: (-i.probability * i.share, -i.probability, i.scope))[:most]
+def strongest(
+    found: Sequence[Interaction], most: int | None = None, *, min_share: float = MIN_SHARE
+) -> list[Interaction]:
+    """The likely interactions of two or more parameters with at least ``min_share`` of the variance, in their order."""
+    ordered = Interactions(found)
+    return [i for i in ordered if len(i.scope) > 1 and i.probability >= MIN_PROBABILITY and i.share >= min_share][:most]
 
 
 def sobol_shares(gp: AdditiveGP, data: Observations) -> dict[Scope, float]:
@@ -109,8 +124,8 @@ def from_table(
     max_factor_size: int = 3,
     seed: int = 0,
     structure: StructureOptions = THOROUGH,
-) -> list[Interaction]:
-    """The interactions in a table, the largest share of the variance first.
+) -> Interactions:
+    """The interactions in a table, the most important first.
 
     ``X`` has rows of values in the order of the space, or dicts; ``y`` one result for each. Results that are None, NaN
     or infinite are left out.
@@ -135,7 +150,7 @@ def from_table(
 
 def from_csv(
     path: str | PathLike[str], *, target: str | None = None, space: Space | None = None, **options: Any
-) -> list[Interaction]:
+) -> Interactions:
     """The interactions in a CSV file with a header: ``target`` (by default the last column) against all others.
 
     Without a ``space``, the columns define it: whole numbers, numbers or texts, between the smallest and the largest

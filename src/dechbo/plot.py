@@ -161,7 +161,10 @@ def history(
 
 
 def interactions(found: Sequence[Interaction], names: Sequence[str], *, ax: Axes | None = None) -> Axes:
-    """Parameters on a circle; a line joins two that interact, wider where that is more likely."""
+    """Parameters on a circle; a line joins two that interact, wider where that is more likely.
+
+    Interactions with less than 1 % of the variance are left out. A note says if the chains behind them do not agree.
+    """
     ax = _new_axes() if ax is None else ax
     ax.set_axis_off()
     ax.set_title("Interactions")
@@ -187,6 +190,8 @@ def interactions(found: Sequence[Interaction], names: Sequence[str], *, ax: Axes
         ax.text(0, 0, f"all parameters\n{whole:.0%}", ha="center", va="center", color=ORANGE, weight="bold")
     elif not edges:
         ax.text(0, 0, "none found", ha="center", va="center", color=GREY)
+    if not getattr(found, "converged", True):
+        ax.text(0, -1.29, "rough: the chains do not agree yet", ha="center", va="bottom", color=ORANGE, fontsize=9)
     ax.set(xlim=(-1.75, 1.75), ylim=(-1.3, 1.3), aspect="equal")
     return ax
 

@@ -24,7 +24,7 @@ from optimizer_cases import box, info_of
 
 Array = NDArray[np.float64]
 
-QUICK = StructureOptions(chains=1, steps=60, greedy_rounds=2)
+QUICK = StructureOptions(chains=1, sweeps=3, rounds=2)
 
 
 def table(dim: int, n: int, function: Callable[[Array], float], seed: int = 0) -> tuple[list[Evaluation], list[Array]]:

@@ -25,7 +25,7 @@ CHAIN = FactorGraph(3, ((0, 1), (1, 2)))
 
 
 def builder(graph: FactorGraph | str) -> ModelBuilder:
-    return ModelBuilder(SPACE, graph, 5, -1.0, options=ModelOptions(structure=StructureOptions(chains=1, steps=20)))
+    return ModelBuilder(SPACE, graph, 5, -1.0, options=ModelOptions(structure=StructureOptions(chains=1, sweeps=1)))
 
 
 def grow(history: History, rng: np.random.Generator, *, modelled: bool) -> None:

@@ -22,7 +22,7 @@ from dechbo.space import Parameter, Region
 from dechbo.structure import StructureOptions
 
 QUICK: dict[str, Any] = {
-    "model": ModelOptions(structure=StructureOptions(steps=10)),
+    "model": ModelOptions(structure=StructureOptions(chains=1, sweeps=1, rounds=1)),
     "search": SearchOptions(granularity=Granularity(work=1e7)),
     "n_initial": 5,
 }
@@ -106,7 +106,7 @@ def test_random_constraints_hold_for_every_suggestion(seed: int) -> None:
 @pytest.mark.parametrize("more", [{}, {"search": SearchOptions(score="joint")}], ids=["factors", "joint"])
 def test_an_optimum_on_the_edge_is_found(more: dict[str, Any]) -> None:
     space = Space({"x": Float(0, 1), "y": Float(0, 1)}, ["x + y <= 1"])
-    optimizer = Optimizer(space, seed=0, model=ModelOptions(structure=StructureOptions(steps=10)), **more)
+    optimizer = Optimizer(space, seed=0, model=QUICK["model"], **more)
     for _ in range(22):
         params = optimizer.ask()
         optimizer.tell(params, (params["x"] - 1) ** 2 + (params["y"] - 1) ** 2)

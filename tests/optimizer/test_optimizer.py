@@ -526,9 +526,7 @@ def test_two_points_of_a_batch_are_not_close_unless_restarts_are_off() -> None:
 
 
 def test_the_papers_algorithm(tmp_path: Path) -> None:
-    quick = ModelOptions(
-        centred=False, full_factor=False, structure=StructureOptions(chains=1, steps=60, greedy_rounds=2)
-    )
+    quick = ModelOptions(centred=False, full_factor=False, structure=StructureOptions(chains=1, sweeps=3, rounds=2))
     optimizer = Optimizer.paper(box(4), max_factor_size=2, seed=3, n_initial=4, model=quick)
     run(optimizer, bowl, 7)
     assert optimizer.graph == "learned"

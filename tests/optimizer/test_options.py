@@ -22,7 +22,7 @@ def some_options(**changes: Any) -> dict[str, Any]:
     return {
         "graph": "learned",
         "maximizer": MaxSum(rounds=7, damping=0.25),
-        "model": ModelOptions(kernel="se", graph_samples=2, structure=StructureOptions(chains=3, steps=50)),
+        "model": ModelOptions(kernel="se", graph_samples=2, structure=StructureOptions(chains=3, sweeps=5)),
         "search": SearchOptions(score="joint", granularity=Granularity(work=1e7, zoom=4)),
         "theory": TheoryOptions(beta=2.5, delta=0.2),
         "seed": 4,

@@ -16,7 +16,7 @@ from dechbo.models.options import ModelOptions
 from dechbo.structure import StructureOptions
 
 SPACE = Space({"x": Float(0, 1), "y": Float(1e-3, 1, log=True), "n": Int(1, 6), "c": Categorical(["a", "b"])})
-QUICK: dict[str, Any] = {"model": ModelOptions(structure=StructureOptions(steps=20)), "n_initial": 5}
+QUICK: dict[str, Any] = {"model": ModelOptions(structure=StructureOptions(sweeps=1, rounds=1)), "n_initial": 5}
 
 
 def value(params: dict[str, Any]) -> float:

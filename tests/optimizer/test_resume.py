@@ -239,7 +239,7 @@ space = Space({f"x{i}": Float(0, 1) for i in range(6)})
 ring = FactorGraph(6, tuple((i, (i + 1) % 6) for i in range(6)))
 asked = []
 for graph in ("learned", ring):
-    model = ModelOptions(structure=StructureOptions(chains=2, steps=100))
+    model = ModelOptions(structure=StructureOptions(chains=2, sweeps=5))
     optimizer = Optimizer(space, graph=graph, seed=0, model=model)
     for _ in range(16):
         params = optimizer.ask()

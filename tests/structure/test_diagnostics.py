@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from scipy.signal import lfilter
 from dechbo.errors import DataError
 from dechbo.structure import GraphPrior
 from dechbo.structure.diagnostics import (
+    MAX_RHAT,
+    MAX_SHORTFALL,
+    Convergence,
     diagnose,
     effective_sample_size,
     pair_indicators,
@@ -18,6 +22,7 @@ from dechbo.structure.diagnostics import (
     split_rhat,
 )
 from dechbo.structure.sampler import GraphSampler, Trace
+from dechbo.structure.scopes import ScopeSet
 from structure_cases import FunctionTarget
 
 Array = NDArray[np.float64]
@@ -96,23 +101,31 @@ def test_indicators_are_of_pairs_that_come_and_go() -> None:
 
 
 def test_chains_over_graphs() -> None:
-    sampler = GraphSampler(GraphPrior(5, max_factor_size=2, expected=4.0))
+    prior = GraphPrior(4, max_factor_size=2, expected=2.0)
+    sampler = GraphSampler(prior)
 
-    target = FunctionTarget(lambda interactions: 2.0 * ((0, 1) in interactions) - ((1, 2) in interactions))
+    def gain(interactions: ScopeSet) -> float:
+        return 2.0 * ((0, 1) in interactions) - ((1, 2) in interactions)
+
+    target = FunctionTarget(gain)
     traces = []
     for seed in range(4):
-        start = sampler.init([(0, 1), (2, 3)][:seed], target)
-        traces.append(sampler.run(np.random.default_rng(seed), start, target, 6000, thin=2)[1])
+        rng = np.random.default_rng(seed)
+        start = sampler.init(rng, [(0, 1), (2, 3)][:seed], target)
+        traces.append(sampler.run(rng, start, target, 6000, thin=2)[1])
     found = diagnose(traces)
-    assert len(found.pairs) == len(found.pair_rhat) == len(found.pair_ess) == 10
+    assert len(found.pairs) == len(found.pair_rhat) == len(found.pair_ess) == 6
     assert found.worst_rhat == max(found.rhat, *found.pair_rhat) < 1.05
     assert min(found.ess, *found.pair_ess) > 200
-    # pairs are independent here: odds w exp(gain)
-    odds = np.exp(sampler.prior.log_weight(2)) * np.exp([2.0, -1.0, 0.0])
-    pooled = pair_probabilities(5, [sample for trace in traces for sample in trace.samples])
-    exact = odds / (1 + odds)
-    errors = np.sqrt(exact * (1 - exact) / found.pair_ess.min())
-    assert (abs(pooled[[0, 1, 3], [1, 2, 4]] - exact) < 5 * errors).all()
+    assert found.shortfall == 0
+    assert found.converged
+    pairs = list(combinations(range(4), 2))
+    states = [frozenset(pair for k, pair in enumerate(pairs) if mask >> k & 1) for mask in range(64)]
+    weights = np.array([math.exp(prior.log_density(state) + gain(state)) for state in states])
+    pooled = pair_probabilities(4, [sample for trace in traces for sample in trace.samples])
+    for k, (i, j) in enumerate(found.pairs):
+        exact = weights[[(i, j) in state for state in states]].sum() / weights.sum()
+        assert abs(pooled[i, j] - exact) < 5 * math.sqrt(exact * (1 - exact) / found.pair_ess[k])
 
 
 def test_chains_that_never_move_prove_nothing() -> None:
@@ -123,6 +136,34 @@ def test_chains_that_never_move_prove_nothing() -> None:
     assert found.pairs == ()
     stuck = Trace((frozenset({(0, 1)}),) * 8, np.ones(8), {})
     assert diagnose([empty, stuck]).worst_rhat == math.inf
+    assert not diagnose([empty, stuck]).converged
+
+
+@pytest.mark.parametrize(
+    ("rhat", "pair_rhat", "shortfall", "agree", "converged"),
+    [
+        (1.0, 1.0, 0.0, True, True),
+        (MAX_RHAT, MAX_RHAT, MAX_SHORTFALL, True, True),
+        (1.0, MAX_RHAT + 0.01, 0.0, False, False),
+        (MAX_RHAT + 0.01, 1.0, 0.0, False, False),
+        (1.0, 1.0, MAX_SHORTFALL + 0.01, True, False),
+        (1.0, 1.0, -50.0, True, True),
+        (math.nan, 1.0, 0.0, True, True),
+        (math.nan, math.inf, 0.0, False, False),
+    ],
+)
+def test_when_chains_have_converged(
+    rhat: float, pair_rhat: float, shortfall: float, agree: bool, converged: bool
+) -> None:
+    found = Convergence(rhat, 100.0, ((0, 1), (0, 2)), np.array([1.0, pair_rhat]), np.full(2, 100.0), shortfall)
+    assert (found.rhat_ok, found.converged) == (agree, converged)
+
+
+def test_the_shortfall_is_recorded() -> None:
+    rng = np.random.default_rng(0)
+    traces = [Trace((frozenset(),) * 500, rng.normal(size=500)) for _ in range(2)]
+    assert diagnose(traces, shortfall=-2.0).converged
+    assert not diagnose(traces, shortfall=7.0).converged
 
 
 def test_chains_of_different_lengths() -> None:

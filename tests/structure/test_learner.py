@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
@@ -13,36 +12,19 @@ from numpy.typing import NDArray
 
 from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
-from dechbo.structure import GraphPrior, StructureOptions, StructurePosterior, learn_structure
+from dechbo.gp import fit
+from dechbo.graph import FactorGraph, Scope
+from dechbo.structure import GraphPrior, StructureOptions, StructurePosterior, diagnostics, learn_structure, learner
+from dechbo.structure.diagnostics import MAX_RHAT, MAX_SHORTFALL, pair_probabilities
+from dechbo.structure.evidence import Covariance
+from dechbo.structure.learner import Population
+from dechbo.structure.map_graph import Solution, graph_log_prior, map_graphs, with_interactions
+from dechbo.structure.sampler import State, Trace
+from structure_cases import Integrated, additive, constant, little_data, table, two_pairs
 
 Array = NDArray[np.float64]
 
-LITTLE = StructureOptions(chains=2, steps=100, greedy_rounds=2)
-
-
-def table(dim: int, n: int, function: Callable[[Array], Array], *, seed: int = 0, noise: float = 0.01) -> Observations:
-    """Random points of the unit cube, values of standard deviation 1, and noise on top."""
-    rng = np.random.default_rng(seed)
-    X = rng.random((n, dim))
-    y = function(X)
-    y = (y - y.mean()) / (y.std() or 1.0)
-    return Observations(X, y + noise * rng.standard_normal(n))
-
-
-def two_pairs(X: Array) -> Array:
-    """Each term of variance 1/4 over its domain, and two slopes."""
-    waves = np.sin(2 * np.pi * X[:, :4])
-    total: Array = waves[:, 0] * waves[:, 1] + waves[:, 2] * np.cos(np.pi * X[:, 3]) + np.sin(3 * X[:, 4]) + X[:, 0]
-    return total
-
-
-def additive(X: Array) -> Array:
-    total: Array = np.sin(3 * X).sum(axis=1) + X[:, 0] ** 2
-    return total
-
-
-def constant(X: Array) -> Array:
-    return np.zeros(len(X))
+LITTLE = StructureOptions(chains=2, sweeps=5, rounds=2)
 
 
 def check(learned: StructurePosterior, dim: int) -> None:
@@ -57,6 +39,7 @@ def check(learned: StructurePosterior, dim: int) -> None:
     assert set(interactions) <= set(learned.samples)
     for graph in learned.graphs:
         assert graph.scopes[:dim] == tuple((i,) for i in range(dim))
+    assert learned.map_graph.scopes[:dim] == tuple((i,) for i in range(dim))
     for scope, probability in learned.scope_probabilities.items():
         assert probability == pytest.approx(np.mean([scope in sample for sample in learned.samples]))
 
@@ -70,7 +53,10 @@ def test_two_strong_pairs_are_found_and_nothing_else() -> None:
         else:
             assert learned.pair_probabilities[i, j] < 0.5
     assert learned.scope_probabilities[0, 1] > 0.9
-    assert len(learned.samples) == 600
+    assert learned.map_graph.scopes[6:] == ((0, 1), (2, 3))
+    assert learned.convergence is not None
+    assert learned.convergence.shortfall <= MAX_SHORTFALL
+    assert len(learned.samples) % 200 == 0  # whole batches of chains
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,9 +64,10 @@ def test_a_sum_has_no_interactions(seed: int) -> None:
     learned = learn_structure(table(6, 80, additive, seed=seed), GraphPrior(6), np.random.default_rng(seed))
     check(learned, 6)
     assert learned.pair_probabilities.max() < 0.5
+    assert learned.map_graph == FactorGraph.singletons(6)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_pure_noise_has_no_interactions(seed: int) -> None:
     data = table(6, 80, constant, seed=seed, noise=1.0)
     learned = learn_structure(data, GraphPrior(6), np.random.default_rng(seed))
@@ -117,6 +104,7 @@ def test_one_variable_or_factors_of_one_leave_nothing_to_learn(largest: int) -> 
     )
     check(learned, dim)
     assert learned.convergence is None
+    assert learned.converged
     assert learned.samples == (frozenset(),)
     assert_array_equal(learned.weights, [1.0])
 
@@ -151,7 +139,7 @@ def test_discrete_and_categorical_variables() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"noise": 0.0, "kernel": "se"}, {"noise": 0.01}, {"informed": False}, {"samples": 1}, {"samples": 20}],
+    [{"noise": 0.0, "kernel": "se"}, {"noise": 0.01}, {"samples": 1}, {"samples": 20}],
     ids=str,
 )
 def test_options(options: dict[str, Any]) -> None:
@@ -167,11 +155,12 @@ def test_four_chains_agree() -> None:
         waves = np.sin(2 * np.pi * X[:, :2]).prod(axis=1) + np.cos(np.pi * X[:, [1, 3]]).prod(axis=1)
         return np.asarray(1.5 * waves + additive(X))
 
-    options = StructureOptions(chains=4, steps=4000, moves_per_sweep=5)
+    options = StructureOptions(chains=4, max_batches=12)
     learned = learn_structure(table(8, 60, function), GraphPrior(8), np.random.default_rng(0), options=options)
     assert learned.convergence is not None
-    assert learned.convergence.rhat < 1.05
-    assert learned.convergence.worst_rhat < 1.05
+    assert learned.convergence.worst_rhat < MAX_RHAT
+    assert learned.convergence.shortfall <= MAX_SHORTFALL
+    assert learned.converged
     assert learned.pair_probabilities[0, 1] > 0.9
     assert learned.pair_probabilities[1, 3] > 0.9
 
@@ -181,14 +170,17 @@ def test_four_chains_agree() -> None:
     [
         {"chains": 0},
         {"moves_per_sweep": 0},
-        {"greedy_rounds": 0},
-        {"steps": 7},
-        {"greedy_rounds": 601},
-        {"steps": 100, "greedy_rounds": 101},
+        {"sweeps": 0},
+        {"max_batches": 0},
+        {"component_steps": 0},
+        {"rounds": 0},
+        {"rounds": 1.5},
+        {"chains": True},
+        {"sweeps": 3, "moves_per_sweep": 1},
     ],
     ids=str,
 )
-def test_bad_options(bad: dict[str, int]) -> None:
+def test_bad_options(bad: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="StructureOptions needs"):
         StructureOptions(**bad)
 
@@ -198,7 +190,220 @@ def test_the_smallest_options() -> None:
         table(3, 10, additive),
         GraphPrior(3),
         np.random.default_rng(0),
-        options=StructureOptions(1, steps=8, greedy_rounds=1, moves_per_sweep=1),
+        options=StructureOptions(1, sweeps=4, moves_per_sweep=1, max_batches=1, component_steps=1, rounds=1),
     )
     check(learned, 3)
-    assert len(learned.samples) == 4
+    assert len(learned.samples) == 8  # in each sweep a structure move and a toggle
+
+
+# --- the law of the chains -------------------------------------------------------------------------------------------
+
+PAIRS: list[Scope] = [(0, 1), (0, 2), (1, 2)]
+
+
+def little_population(dim: int, *, free: bool) -> tuple[Population, Integrated]:
+    """Chains on few observations, and the exact posterior of graphs, variances and noise."""
+    target, prior = little_data(dim, free=free)
+    scopes = PAIRS[: 1 if dim == 2 else 3]
+    exact = Integrated(target, prior, scopes)
+    start = Solution(target.reference, {(0, 1): 0.3}, 0.2, 0.0, {scopes[-1]: 0.1})
+    options = StructureOptions(moves_per_sweep=4)
+    rng = np.random.default_rng(3)
+    return Population([start], target.data, prior, rng, options, free_noise=free), exact
+
+
+@pytest.mark.parametrize(("dim", "free"), [(2, True), (3, False)])
+def test_sweeps_leave_the_joint_posterior_as_it_is(dim: int, free: bool) -> None:
+    """Moves, toggles, updates and jumps together, against quadrature; 40 batches, within 5 standard errors."""
+    population, exact = little_population(dim, free=free)
+    population.burn_in()
+    assert len(population.own_laplace) > 1  # so that there are jumps
+    rng, state = population.rngs[0], population.states[0]
+    batches, each = np.zeros((40, len(exact.graphs), 3)), 100
+    for batch in batches:
+        for _ in range(each):
+            state, _ = population._sweep(rng, state, [(0, 1)])
+            batch += exact.statistics(state) / each
+    assert exact.largest_error(batches) < 5
+
+
+@pytest.mark.parametrize(("dim", "free"), [(2, True), (3, False)])
+def test_jumps_alone_reach_the_joint_posterior(dim: int, free: bool) -> None:
+    population, exact = little_population(dim, free=free)
+    rng, state = population.rngs[0], population.states[0]
+    target = population.target
+    stays = population._jump(rng, state)
+    assert stays is state  # there is nowhere to go
+    population.own_laplace = {
+        graph: target.laplace(rng, target.fit_variances(dict.fromkeys(graph, 0.05), 0.2, 30)) for graph in exact.graphs
+    }
+    batches, each = np.zeros((40, len(exact.graphs), 3)), 100
+    for batch in batches:
+        for _ in range(each):
+            state = population._jump(rng, state)
+            batch += exact.statistics(state) / each
+    assert exact.largest_error(batches) < 5
+    gone = frozenset({(0, 1)})
+    del population.own_laplace[gone]
+    inside = population._state({(0, 1): 0.3})
+    assert population._jump(rng, inside) is inside
+
+
+# --- the chains ------------------------------------------------------------------------------------------------------
+
+OPTIONS: dict[str, Any] = {"kernel": "matern52", "domains": (None,) * 6, "noise": None, "rough": False}
+
+
+def solutions() -> list[Solution]:
+    found, _ = map_graphs(table(6, 80, two_pairs), GraphPrior(6), steps=10, rounds=2, fit_options=OPTIONS)
+    return found
+
+
+def chains(found: list[Solution], options: StructureOptions = LITTLE) -> Population:
+    data = table(6, 80, two_pairs)
+    return Population(found, data, GraphPrior(6), np.random.default_rng(0), options, free_noise=True)
+
+
+def test_chains_start_apart_with_map_variances() -> None:
+    found = solutions()
+    population = chains(found, StructureOptions(chains=5, sweeps=5))
+    strong = max(found[-1].variances.items(), key=lambda item: item[1])[0]
+    both = frozenset({(0, 1), (2, 3)})
+    assert [state.interactions for state in population.states] == [both, frozenset(), {strong}, frozenset(), both]
+    data, prior = table(6, 80, two_pairs), GraphPrior(6)
+    for state in population.states:
+        model = with_interactions(found[-1].singles, state.payload.variances, state.payload.noise)
+        assert state.log_likelihood == pytest.approx(model.log_evidence(data), abs=1e-6)
+        assert state.log_prior == prior.log_density(state.interactions)
+    assert population.start_value == pytest.approx(found[-1].log_posterior, abs=1.0)
+
+
+def test_a_burn_in_from_nothing_finds_a_better_graph() -> None:
+    first = solutions()[0]
+    assert first.variances == {}
+    population = chains([first], StructureOptions(chains=2))
+    population.burn_in()
+    found = population.improvement()
+    assert found is not None
+    assert {(0, 1), (2, 3)} <= set(found[0])
+    best = chains(solutions(), StructureOptions(chains=2))
+    best.burn_in()
+    assert best.improvement() is None
+
+
+def test_a_bad_start_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = table(6, 80, two_pairs)
+    alone = fit(FactorGraph.singletons(6), data, **OPTIONS)
+    none = Solution(alone, {}, alone.hyperparameters.noise, alone.log_evidence(data), {})
+    monkeypatch.setattr(learner, "map_graphs", lambda *_, **__: ([none], np.ones((6, 6)) - np.eye(6)))
+    starts: list[frozenset[Scope]] = []
+
+    class Recorded(Population):
+        def burn_in(self) -> None:
+            starts.append(frozenset(self.start.variances))
+            super().burn_in()
+
+    monkeypatch.setattr(learner, "Population", Recorded)
+    learned = learn_structure(data, GraphPrior(6), np.random.default_rng(0))
+    assert starts[0] == frozenset()
+    assert starts[-1] == {(0, 1), (2, 3)}
+    assert len(starts) <= 1 + learner.MAX_RESTARTS
+    assert learned.map_graph.scopes[6:] == ((0, 1), (2, 3))
+    assert learned.pair_probabilities[0, 1] > 0.9
+    assert learned.pair_probabilities[2, 3] > 0.9
+    assert learned.convergence is not None
+    assert learned.convergence.shortfall <= MAX_SHORTFALL
+
+
+def faked(population: Population, *graphs: frozenset[Scope]) -> None:
+    """Chains that stay at one graph each, and at their end look at another one that is worse."""
+    population.traces = [Trace((graph, graph, frozenset({(3, 4)})), np.array([0.0, 1.0, -1.0])) for graph in graphs]
+
+
+def test_chains_below_the_start_are_left_out() -> None:
+    population = chains(solutions())
+    both, one, none = frozenset({(0, 1), (2, 3)}), frozenset({(0, 1)}), frozenset[Scope]()
+    faked(population, both, one, none)
+    population._compare()
+
+    def value(payload: Covariance) -> float:
+        model = with_interactions(population.start.singles, payload.variances, payload.noise)
+        return model.log_evidence(population.target.data) + graph_log_prior(population.prior, payload.variances)
+
+    assert population.shortfalls[0] == 0
+    for graph, short in zip((one, none), population.shortfalls[1:], strict=True):
+        fitted = population.target.fit_variances(dict.fromkeys(graph, 0.03), population.start.noise, 50)
+        assert short == pytest.approx(value(population.states[0].payload) - value(fitted), abs=0.1)
+        assert short > MAX_SHORTFALL
+    assert population.used() == population.traces[:1]
+    assert set(population.best) == both
+    population.shortfalls = [MAX_SHORTFALL, MAX_SHORTFALL + 0.1, -5.0]
+    assert population.used() == [population.traces[0], population.traces[2]]
+    population.shortfalls = [MAX_SHORTFALL + 1] * 3
+    assert population.used() == population.traces
+
+
+def test_a_chain_above_the_start_has_the_best_graph() -> None:
+    population = chains(solutions()[:1])
+    both = frozenset({(0, 1), (2, 3)})
+    faked(population, frozenset(), both, frozenset({(0, 1)}))
+    population._compare()
+    assert population.shortfalls[0] == 0
+    assert population.shortfalls[1] < population.shortfalls[2] < 0
+    assert population.best == both
+    assert population.used() == population.traces
+
+
+@pytest.mark.parametrize(
+    ("limit", "work", "most", "batches"),
+    [(np.inf, np.inf, 4, 1), (0.0, np.inf, 4, 4), (0.0, np.inf, 1, 1), (0.0, 0.0, 4, 1)],
+    ids=["chains agree", "never", "never, one batch", "never, too much work"],
+)
+def test_sampling_goes_on_while_chains_do_not_agree(
+    limit: float, work: float, most: int, batches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagnostics, "MAX_RHAT", limit)
+    monkeypatch.setattr(learner, "MAX_SAMPLING_WORK", work if np.isfinite(work) else 1e18)
+    population = chains(solutions(), StructureOptions(chains=2, sweeps=4, moves_per_sweep=6, max_batches=most))
+    sweeps: list[int] = []
+
+    def counted(rng: np.random.Generator, state: State, likely: Any) -> tuple[State, Trace]:
+        sweeps.append(1)
+        return Population._sweep(population, rng, state, likely)
+
+    monkeypatch.setattr(population, "_sweep", counted)
+    population.burn_in()
+    assert len(sweeps) == 2 * 2
+    found = population.sample()
+    assert len(sweeps) == 4 + batches * 2 * 4
+    used = 4 if batches == 1 else 4 * batches // 2  # the second half of several batches
+    assert [len(trace.samples) for trace in population.traces] == [6 * used] * 2
+    assert found.rhat_ok == found.converged == (limit > 0)
+    assert found.shortfall == min(population.shortfalls) <= MAX_SHORTFALL
+
+
+def test_disagreement_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnostics, "MAX_RHAT", 0.0)
+    options = StructureOptions(chains=2, sweeps=3, max_batches=1)
+    learned = learn_structure(table(5, 40, additive), GraphPrior(5), np.random.default_rng(0), options=options)
+    assert learned.convergence is not None
+    assert not learned.convergence.rhat_ok
+    assert not learned.converged
+    check(learned, 5)
+
+
+def test_pairs_that_no_sample_holds_are_ranked_by_their_components() -> None:
+    data = table(6, 80, two_pairs)
+    learned = learn_structure(data, GraphPrior(6), np.random.default_rng(0), options=LITTLE)
+    _, variances = map_graphs(data, GraphPrior(6), steps=10, rounds=1, fit_options=OPTIONS)
+    n = len(learned.samples)
+    frequencies = pair_probabilities(6, learned.samples)
+    unseen = [pair for pair in combinations(range(6), 2) if frequencies[pair] == 0]
+    assert len(unseen) > 5
+    for pair in unseen:
+        assert learned.pair_probabilities[pair] == pytest.approx(variances[pair] / variances.max() / (n + 1))
+        assert 0 < learned.pair_probabilities[pair] <= 1 / (n + 1)
+    for pair in set(combinations(range(6), 2)).difference(unseen):
+        assert learned.pair_probabilities[pair] > 0.999 / (n + 1)
+        assert abs(learned.pair_probabilities[pair] - frequencies[pair]) <= 1 / (n + 1)
+    assert (learned.pair_probabilities.diagonal() == 0).all()

@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from scipy.stats import chi2
+from scipy.stats import t as t_law
 
 from dechbo.errors import DataError, OptionError, ScopeError
 from dechbo.graph import Scope
@@ -24,6 +25,7 @@ from structure_cases import FLAT, FunctionTarget
 
 Array = NDArray[np.float64]
 
+RNG = np.random.default_rng(0)  # where nothing is drawn from it
 FALSE_ALARM = 1e-4  # chance that a correct chain fails a test of frequencies under a fresh seed; seeds are fixed
 BOTH = {"birth": 0.3, "death": 0.2}
 MOVES = {
@@ -135,7 +137,7 @@ def test_visits_match_the_enumerated_posterior(dim: int, largest: int, informed:
     n = 20_000
     problem = enumerated(dim, largest, informed=informed, moves=moves)
     rng = np.random.default_rng(7)
-    start = problem.sampler.init(problem.states[-1], problem.target)
+    start = problem.sampler.init(rng, problem.states[-1], problem.target)
     _, trace = problem.sampler.run(rng, start, problem.target, n)
     pi, P = problem.posterior, problem.transitions
     frequencies = np.bincount([problem.number[sample] for sample in trace.samples], minlength=len(pi)) / n
@@ -178,22 +180,108 @@ def test_relabelling_the_variables_leaves_the_law_of_the_chain() -> None:
     assert_allclose(other.transitions[np.ix_(image, image)], problem.transitions, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize(("dim", "informed"), [(12, False), (300, False), (300, True)])
-def test_without_data_the_chain_reproduces_the_prior(dim: int, informed: bool) -> None:
-    """Mean number of interactions within 5 standard errors of the exact one (false alarm below 1e-6)."""
-    prior = GraphPrior(dim, expected=3.0)
+def number_law(prior: GraphPrior, size: int) -> Array:
+    """The prior probabilities of 0, 1, 2, ... interactions of that size: all sets of so many weigh the same."""
+    scopes = math.comb(prior.dim, size)
+    logs = np.cumsum([0.0, *(prior.log_odds(size, n) for n in range(scopes))])
+    logs += [math.log(math.comb(scopes, n)) for n in range(scopes + 1)]
+    return np.asarray(np.exp(logs - np.logaddexp.reduce(logs)))
+
+
+def test_the_law_of_the_number_against_enumeration() -> None:
+    prior = GraphPrior(4, expected=1.3, size_cost=0.3)
+    scopes = [scope for size in (2, 3) for scope in combinations(range(4), size)]
+    weights = np.zeros((7, 5))
+    for mask in range(2 ** len(scopes)):
+        state = [scope for k, scope in enumerate(scopes) if mask >> k & 1]
+        pairs = sum(len(scope) == 2 for scope in state)
+        weights[pairs, len(state) - pairs] += math.exp(prior.log_density(state))
+    assert_allclose(np.outer(number_law(prior, 2), number_law(prior, 3)), weights / weights.sum(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("toggled", [False, True], ids=["moves", "moves and toggles"])
+@pytest.mark.parametrize(("dim", "expected"), [(4, 1.3), (8, 0.3)])
+def test_without_data_the_chain_reproduces_the_prior(dim: int, expected: float, toggled: bool) -> None:
+    """Probabilities of 0, 1, 2 and 3 interactions within 5 standard errors of the exact ones."""
+    prior = GraphPrior(dim, expected=expected, size_cost=0.3)
     pairs = [(i, i + 1) for i in range(dim - 1)]
-    scores = ScopeDistribution.from_pairs(dim, pairs, np.linspace(0, 3, dim - 1), epsilon=0.5) if informed else None
+    scores = ScopeDistribution.from_pairs(dim, pairs, np.linspace(0, 3, dim - 1), epsilon=0.5)
     sampler = GraphSampler(prior, scope_distribution=scores)
-    start = sampler.init([], FLAT)
-    _, trace = sampler.run(np.random.default_rng(0), start, FLAT, 20_000)
+    rng = np.random.default_rng(0)
+    state = sampler.init(rng, [], FLAT)
+    samples = []
+    likely: list[Scope] = [(0, 1), (1, 2, 3), (2, 3)]
+    for _ in range(20_000):
+        state, _ = sampler.step(rng, state, FLAT)
+        if toggled:
+            state = sampler.toggle(rng, state, likely, FLAT)
+        samples.append(state.interactions)
     for size in (2, 3):
-        number = np.array([[sum(len(scope) == size for scope in sample) for sample in trace.samples]], dtype=float)
-        odds = math.exp(prior.log_weight(size))
-        exact = math.comb(dim, size) * odds / (1 + odds)
-        error = number.std() / math.sqrt(effective_sample_size(number))
-        assert error < 0.2
-        assert abs(number.mean() - exact) < 5 * error
+        numbers = np.array([sum(len(scope) == size for scope in sample) for sample in samples])
+        law = number_law(prior, size)
+        for n in range(4):
+            indicator = (numbers == n).astype(float)[None]
+            error = math.sqrt(law[n] * (1 - law[n]) / float(effective_sample_size(indicator)))
+            assert error < 0.05
+            assert abs(indicator.mean() - law[n]) < 5 * error
+
+
+def test_toggles_reach_the_enumerated_posterior() -> None:
+    """Toggles of all scopes alone, without other moves."""
+    problem = enumerated(3, 3, informed=False)
+    rng = np.random.default_rng(2)
+    state = problem.sampler.init(rng, [], problem.target)
+    visits = np.zeros((50, len(problem.states)))
+    for batch in visits:
+        for _ in range(400):
+            state = problem.sampler.toggle(rng, state, problem.scopes, problem.target)
+            batch[problem.number[state.interactions]] += 1 / 400
+    error = visits.std(axis=0, ddof=1) / math.sqrt(len(visits))
+    off = np.abs(visits.mean(axis=0) - problem.posterior) / error
+    assert off.max() < t_law(len(visits) - 1).isf(FALSE_ALARM / 2 / len(off))
+
+
+def test_a_toggle_adds_or_removes_a_likely_scope() -> None:
+    sampler, rng = GraphSampler(GraphPrior(5)), np.random.default_rng(0)
+    start = sampler.init(rng, [(0, 1), (1, 2)], FLAT)
+    assert sampler.toggle(rng, start, (), FLAT) is start
+    likely: list[Scope] = [(0, 1), (2, 3, 4)]
+    eager = FunctionTarget(lambda scopes: 50.0 * ((2, 3, 4) in scopes) - 50.0 * ((0, 1) in scopes))
+    state = start
+    for _ in range(20):
+        state = sampler.toggle(rng, state, likely, eager)
+    assert state.interactions == {(1, 2), (2, 3, 4)}
+    assert state.log_likelihood == 50
+    assert state.log_prior == sampler.prior.log_density(state.interactions)
+
+
+class Corrected(FunctionTarget):
+    """Each scope costs a nat in the correction of the proposal instead of in the likelihood."""
+
+    def propose(
+        self, rng: np.random.Generator, current: State | None, added: tuple[Scope, ...], removed: tuple[Scope, ...]
+    ) -> tuple[float, None, float]:
+        value, payload, _ = super().propose(rng, current, added, removed)
+        return value, payload, float(len(removed) - len(added))
+
+
+def test_the_targets_correction_counts_in_every_move() -> None:
+    sampler = GraphSampler(GraphPrior(5, expected=3.0))
+    likely: list[Scope] = [(0, 1), (1, 2), (2, 3, 4)]
+
+    def samples(target: FunctionTarget) -> list[ScopeSet]:
+        rng = np.random.default_rng(1)
+        state = sampler.init(rng, [(0, 1)], target)
+        seen = []
+        for _ in range(1000):
+            state, _ = sampler.step(rng, state, target)
+            seen.append(state.interactions)
+            state = sampler.toggle(rng, state, likely, target)
+        return seen
+
+    same = samples(Corrected(lambda _: 0.0))
+    assert same == samples(FunctionTarget(lambda scopes: -float(len(scopes))))
+    assert same != samples(FLAT)
 
 
 class Summed:
@@ -202,26 +290,26 @@ class Summed:
     def __init__(self) -> None:
         self.calls = 0
 
-    def log_likelihood(
-        self, current: State | None, added: tuple[Scope, ...], removed: tuple[Scope, ...]
-    ) -> tuple[float, int]:
+    def propose(
+        self, rng: np.random.Generator, current: State | None, added: tuple[Scope, ...], removed: tuple[Scope, ...]
+    ) -> tuple[float, int, float]:
         self.calls += 1
         total = 0 if current is None else current.payload
         total = total + sum(map(sum, added)) - sum(map(sum, removed))
-        return total / 8, total
+        return total / 8, total, 0.0
 
 
 def test_a_target_with_a_payload_gives_the_same_chain_as_a_plain_function() -> None:
     sampler = GraphSampler(GraphPrior(6, max_factor_size=4, expected=4.0))
     target = Summed()
-    start = sampler.init([(3, 1), (0, 1, 2)], target)
+    start = sampler.init(RNG, [(3, 1), (0, 1, 2)], target)
     assert start.payload == 7
     end, trace = sampler.run(np.random.default_rng(0), start, target, 3000)
     assert end.payload == sum(map(sum, end.interactions))
     assert target.calls == 1 + sum(counts.proposed for counts in trace.moves.values())  # only proposed states
 
     plain = FunctionTarget(lambda interactions: sum(map(sum, interactions)) / 8)
-    same, again = sampler.run(np.random.default_rng(0), sampler.init([(1, 3), (0, 1, 2)], plain), plain, 3000)
+    same, again = sampler.run(np.random.default_rng(0), sampler.init(RNG, [(1, 3), (0, 1, 2)], plain), plain, 3000)
     assert again.samples == trace.samples
     assert same.payload is None
     assert_allclose(again.log_posteriors, trace.log_posteriors, rtol=1e-14)
@@ -231,8 +319,8 @@ def test_a_target_with_a_payload_gives_the_same_chain_as_a_plain_function() -> N
 def test_a_state_does_not_depend_on_the_path_to_it() -> None:
     sampler = GraphSampler(GraphPrior(6, max_factor_size=4, expected=4.0))
     target = Summed()
-    end, _ = sampler.run(np.random.default_rng(3), sampler.init([], target), target, 1000)
-    fresh = sampler.init(end.interactions, target)
+    end, _ = sampler.run(np.random.default_rng(3), sampler.init(RNG, [], target), target, 1000)
+    fresh = sampler.init(RNG, end.interactions, target)
     assert fresh.index.scopes == end.index.scopes
     assert (fresh.log_prior, fresh.log_likelihood, fresh.payload) == (end.log_prior, end.log_likelihood, end.payload)
     assert interaction_graph(6, end.interactions).max_factor_size <= 4
@@ -241,7 +329,7 @@ def test_a_state_does_not_depend_on_the_path_to_it() -> None:
 def test_step_and_run_agree_and_the_counts_add_up() -> None:
     sampler = GraphSampler(GraphPrior(5, expected=3.0))
     target = Summed()
-    state = start = sampler.init([], target)
+    state = start = sampler.init(RNG, [], target)
     rng = np.random.default_rng(5)
     seen, infos = [], []
     for _ in range(400):
@@ -268,7 +356,7 @@ def test_step_and_run_agree_and_the_counts_add_up() -> None:
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_small_problems_run(dim: int) -> None:
     sampler = GraphSampler(GraphPrior(dim, expected=1.0))
-    _, trace = sampler.run(np.random.default_rng(0), sampler.init([], FLAT), FLAT, 2000)
+    _, trace = sampler.run(np.random.default_rng(0), sampler.init(RNG, [], FLAT), FLAT, 2000)
     assert len(set(trace.samples)) == {1: 1, 2: 2, 3: 16}[dim]
     assert dim > 1 or all(counts.proposed == 0 for counts in trace.moves.values())
 
@@ -277,23 +365,23 @@ def test_minus_infinity_rejects() -> None:
     sampler = GraphSampler(GraphPrior(4))
 
     no_triples = FunctionTarget(lambda scopes: -math.inf if any(len(scope) == 3 for scope in scopes) else 0.0)
-    _, trace = sampler.run(np.random.default_rng(0), sampler.init([], no_triples), no_triples, 1000)
+    _, trace = sampler.run(np.random.default_rng(0), sampler.init(RNG, [], no_triples), no_triples, 1000)
     assert {len(scope) for sample in trace.samples for scope in sample} == {2}
     with pytest.raises(DataError, match="start with a finite"):
-        sampler.init([(0, 1, 2)], no_triples)
+        sampler.init(RNG, [(0, 1, 2)], no_triples)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_bad_likelihoods_and_options(bad: float) -> None:
     sampler = GraphSampler(GraphPrior(4))
-    state = sampler.init([], FLAT)
+    state = sampler.init(RNG, [], FLAT)
     rng = np.random.default_rng(0)
     with pytest.raises(DataError, match="finite, or -inf"):
         sampler.run(rng, state, FunctionTarget(lambda _: bad), 100)
     with pytest.raises(DataError, match="finite"):
-        sampler.init([], FunctionTarget(lambda _: bad))
+        sampler.init(RNG, [], FunctionTarget(lambda _: bad))
     for options in ({"steps": -1}, {"steps": 1.5}, {"steps": 3, "thin": 0}):
         with pytest.raises(OptionError, match="whole number"):
             sampler.run(rng, state, FLAT, **options)
     with pytest.raises(ScopeError, match="2 to 3"):
-        sampler.init([(0, 1, 2, 3)], FLAT)
+        sampler.init(RNG, [(0, 1, 2, 3)], FLAT)

@@ -15,16 +15,9 @@ from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.gp.centring import Domain
 from dechbo.graph import FactorGraph, Scope
 from dechbo.structure import scores
+from dechbo.structure.components import ComponentGrams, Components
 from dechbo.structure.scopes import interaction_graph
-from dechbo.structure.scores import (
-    PairRows,
-    Scores,
-    evidence_weights,
-    pair_sums,
-    proposal_distribution,
-    score_scopes,
-    triple_sums,
-)
+from dechbo.structure.scores import Scores, evidence_weights, proposal_distribution, score_scopes
 
 Array = NDArray[np.float64]
 
@@ -47,14 +40,16 @@ def model(
     return AdditiveGP(graph, theta, kernel=kernels, domains=domains)
 
 
-def score_matrix(gp: AdditiveGP, data: Observations) -> Array:
-    """dlog p(y)/ds of every absent pair at s = 0, (d, d)."""
-    return pair_sums(evidence_weights(gp, data), PairRows(gp, data), data.dim)
-
-
-def triple_scores(gp: AdditiveGP, data: Observations, pairs: NDArray[np.int64]) -> Array:
-    """dlog p(y)/ds of every pair (n, 2) with each further variable, (n, d)."""
-    return triple_sums(evidence_weights(gp, data), PairRows(gp, data), pairs, data.dim)
+def slopes(gp: AdditiveGP, data: Observations) -> dict[Scope, float]:
+    """dlog p(y)/ds of every pair and triple, at s = 0 where it is absent."""
+    d = data.dim
+    everything = np.arange(d)
+    like = Components.start(d, everything, everything)
+    (sums,) = ComponentGrams(gp.correlation, data).contracted([evidence_weights(gp, data)], like)
+    found: dict[Scope, float] = {(i, j): sums.pairs[i, j] for i, j in combinations(range(d), 2)}
+    for i, j, k in combinations(range(d), 3):
+        found[i, j, k] = sums.triples[j * (j - 1) // 2 + i, k]
+    return found
 
 
 def with_more(gp: AdditiveGP, scope: Scope, s: float) -> AdditiveGP:
@@ -85,11 +80,7 @@ def test_scores_are_the_slopes_of_the_evidence(domains: Sequence[Domain] | None,
     rng = np.random.default_rng(8)
     data = mixed_data(rng, 20)
     gp = model(rng, KERNELS, domains, present)
-    pairs = np.array(list(combinations(range(5), 2)))
-    found = {tuple(pair.tolist()): score_matrix(gp, data)[tuple(pair)] for pair in pairs}
-    triples = triple_scores(gp, data, pairs)
-    for row, (i, j) in enumerate(pairs.tolist()):
-        found |= {(i, j, v): triples[row, v] for v in range(j + 1, 5)}
+    found = slopes(gp, data)
     assert len(found) == 20
     h = 2e-5  # one-sided, of second order: a variance is at least 0
     scale = 0.5 * np.abs(slope_weights(gp, data)).sum()  # single precision, relative to what is summed
@@ -98,28 +89,41 @@ def test_scores_are_the_slopes_of_the_evidence(domains: Sequence[Domain] | None,
         assert score == pytest.approx((-3 * at[0] + 4 * at[1] - at[2]) / (2 * h), rel=1e-4, abs=1e-6 * scale)
 
 
-def test_scores_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scores, "_CHUNK", 2**10)
+def robust(values: Sequence[float]) -> list[float]:
+    """Distances from the median in units of 1.4826 times their median size."""
+    off = np.array(values) - np.median(values)
+    return list(off / (1.4826 * np.median(np.abs(off))))
+
+
+def test_scores_are_robust_z_scores_of_pairs_and_of_triples() -> None:
     rng = np.random.default_rng(9)
-    d, n = 7, 60
-    data = Observations(rng.random((n, d)), rng.normal(size=n))
-    gp = model(rng, ("matern52",) * d, (None,) * d)
-    M = slope_weights(gp, data)
-    K = np.array([gp.correlation.matrix(i, data.X[:, i], data.X[:, i]) for i in range(d)])
-    expected = 0.5 * np.einsum("pq,ipq,jpq->ij", M, K, K)
-    scale = 0.5 * np.abs(M).sum()  # single precision, relative to what is summed
-    assert_allclose(score_matrix(gp, data), expected, atol=1e-6 * scale)
-    pairs = np.array([(0, 3), (5, 6)])
-    expected = 0.5 * np.einsum("pq,npq,vpq->nv", M, K[pairs[:, 0]] * K[pairs[:, 1]], K)
-    assert_allclose(triple_scores(gp, data, pairs), expected, atol=1e-6 * scale)
+    data = mixed_data(rng, 40)
+    gp = model(rng, KERNELS, DOMAINS)
+    raw, found = slopes(gp, data), score_scopes(gp, data)
+    pairs, triples = ([scope for scope in raw if len(scope) == size] for size in (2, 3))
+    expected = dict(zip(pairs, robust([raw[pair] for pair in pairs]), strict=True))
+    for (i, j), value in expected.items():
+        assert found.pairs[i, j] == found.pairs[j, i] == pytest.approx(value, abs=1e-3)
+    expected = dict(zip(triples, robust([raw[triple] for triple in triples]), strict=True))
+    positive = {scope for scope, value in expected.items() if value > 0}
+    assert set(found.triples) == positive
+    for scope, value in found.triples.items():
+        assert value == pytest.approx(expected[scope], abs=1e-3)
+    assert list(found.triples.values()) == sorted(found.triples.values(), reverse=True)
+    assert score_scopes(gp, data, max_size=2).triples == {}
 
 
-def test_few_pairs_are_extended_where_work_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scores_of_few_variables_where_work_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     data, gp = planted()
-    monkeypatch.setattr(scores, "MAX_TRIPLE_WORK", 0.0)  # the best pair alone
-    best = score_scopes(gp, data)
-    assert {(0, 1)} <= {pair for triple in best.triples for pair in combinations(triple, 2)}
-    assert all({0, 1} <= set(triple) for triple in best.triples)
+    monkeypatch.setattr(scores, "screen", lambda *_, **__: (np.array([0, 1, 4, 6]), np.array([2, 3, 4, 7])))
+    found = score_scopes(gp, data)
+    assert found.pairs[0, 1] == found.pairs.max() > 0
+    assert (found.pairs[[2, 3, 5, 7]] == 0).all()
+    assert_allclose(found.pairs, found.pairs.T)
+    assert next(iter(found.triples)) == (2, 3, 4)
+    assert all({*triple} <= {2, 3, 4, 7} for triple in found.triples)
+    law = proposal_distribution(found)
+    assert min(law.probability(scope) for size in (2, 3) for scope in combinations(range(8), size)) > 0
 
 
 def planted() -> tuple[Observations, AdditiveGP]:
@@ -133,16 +137,39 @@ def planted() -> tuple[Observations, AdditiveGP]:
     return data, fit(FactorGraph.singletons(d), data, domains=(None,) * d, rough=False)
 
 
-def test_a_planted_pair_and_a_planted_triple_are_the_most_significant() -> None:
+def test_a_planted_pair_and_a_planted_triple_have_the_largest_scores() -> None:
     data, gp = planted()
     found = score_scopes(gp, data)
-    promising = [scope for _, scope in found.significant()]
-    assert promising[0] in [(0, 1), (2, 3, 4)]
-    assert {(0, 1), (2, 3, 4)} <= set(promising[:6])
-    assert [scope for scope in score_scopes(gp, data, max_size=2).significant() if len(scope[1]) > 2] == []
-    law = proposal_distribution([found], [(5, 6, 7)])
+    assert found.largest(6)[0] in [(0, 1), (2, 3, 4)]
+    assert {(0, 1), (2, 3, 4)} <= set(found.largest(6))
+    assert {len(scope) for scope in score_scopes(gp, data, max_size=2).largest(100)} == {2}
+    law = proposal_distribution(found, [(5, 6, 7)])
     assert law.probability((2, 3, 4)) > 10 * law.probability((2, 3, 5))
     assert law.probability((5, 6, 7)) > 0.01
+
+
+def test_the_largest_scores() -> None:
+    pairs = np.zeros((4, 4))
+    pairs[0, 1] = pairs[1, 0] = 3.5
+    pairs[1, 2] = pairs[2, 1] = pairs[0, 3] = pairs[3, 0] = 1.0
+    found = Scores(pairs, {(0, 1, 2): 2.0, (0, 1, 3): 0.5})
+    ordered = [(0, 1), (0, 1, 2), (0, 3), (1, 2), (0, 1, 3), (0, 2), (1, 3), (2, 3)]
+    for most in range(10):
+        assert found.largest(most) == ordered[:most]
+
+
+def test_known_scopes_are_proposed_as_often_as_the_best() -> None:
+    pairs = np.zeros((6, 6))
+    pairs[0, 1] = pairs[1, 0] = 100.0
+    pairs[4, 5] = pairs[5, 4] = -100.0
+    found = Scores(pairs, {(0, 1, 2): 0.5})
+    law = proposal_distribution(found, [(2, 3), (3, 4, 5)])
+    assert law.probability((2, 3)) == pytest.approx(law.probability((0, 1)))
+    assert law.probability((4, 5)) == pytest.approx(law.probability((0, 1)))  # within a known scope
+    assert law.probability((3, 4, 5)) > law.probability((0, 1, 2))
+    blind = proposal_distribution(found)
+    assert blind.probability((4, 5)) == pytest.approx(blind.probability((2, 3)))  # no score is worse than a typical one
+    assert (pairs[4, 5], found.triples) == (-100.0, {(0, 1, 2): 0.5})
 
 
 @pytest.mark.parametrize("d", [2, 3, 6])
@@ -153,13 +180,6 @@ def test_scores_are_finite_and_say_nothing_of_one_variable(d: int) -> None:
     found = score_scopes(model(rng, ("matern52",) * d, domains), data)
     assert np.isfinite(found.pairs).all()
     assert (found.pairs.diagonal() == 0).all()
-    law = proposal_distribution([found], [(0, 1)])
+    law = proposal_distribution(found, [(0, 1)])
     assert sum(law.probability(pair) for pair in combinations(range(d), 2)) == pytest.approx(1)
     assert law.probability((0, 1)) >= 0.5
-
-
-def test_more_scopes_ask_for_higher_scores() -> None:
-    pairs = np.zeros((60, 60))
-    pairs[0, 1] = pairs[1, 0] = 3.5
-    assert Scores(pairs[:4, :4], {}).significant() == [(3.5, (0, 1))]
-    assert Scores(pairs, {}).significant() == []

@@ -16,6 +16,7 @@ from rich.console import Console
 from dechbo.cli import app
 from dechbo.errors import StudyFileError
 from dechbo.execution.outcome import Outcome
+from dechbo.interactions import Interaction, Interactions
 from dechbo.studies import starter, summary
 from dechbo.studies.optimize import OptimizeArguments, OptimizeView
 from dechbo.studies.run import StudyRun
@@ -355,8 +356,29 @@ def test_interactions_are_sentences_or_json(tmp_path: Path, dechbo: CommandLine)
     assert "interact" in said.out
     for arguments in ([], ["--stored"]):
         found = json.loads(dechbo("interactions", study, "--json", *arguments).out)
-        assert all(set(i) == {"parameters", "probability", "share"} for i in found)
-        assert all(0 <= i["probability"] <= 1 for i in found)
+        assert isinstance(found["converged"], bool)
+        assert all(set(i) == {"parameters", "probability", "share"} for i in found["interactions"])
+        assert all(0 <= i["probability"] <= 1 for i in found["interactions"])
+
+
+def test_weak_interactions_are_hidden_and_doubts_are_said() -> None:
+    strong, weak, sure = (
+        Interaction(("a", "b"), 0.6, 0.2),
+        Interaction(("b", "c"), 0.9, 0.004),
+        Interaction(("a",), 1, 0.5),
+    )
+    found = Interactions([weak, sure, strong])
+    assert summary.interaction_lines(found, 3) == [
+        "20% of the variance: a and b perhaps interact (60%)",
+        "1 weaker one with less than 1% of the variance not shown (--all)",
+    ]
+    assert summary.interaction_lines(found, 3, weak=True)[1].startswith("<1% of the variance: b and c probably")
+    assert summary.interaction_lines(Interactions([weak]), 3)[0].startswith("no evidence of interactions of 1%")
+    assert summary.interaction_lines(Interactions(), 3, weak=True) == [
+        "no evidence of interactions in the trials so far"
+    ]
+    rough = summary.interaction_lines(Interactions([strong], converged=False), 3)
+    assert "do not agree" in rough[-1]
 
 
 def test_interactions_of_given_factors_and_of_no_model(tmp_path: Path, dechbo: CommandLine) -> None:

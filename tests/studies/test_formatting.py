@@ -56,13 +56,13 @@ def test_interactions_as_sentences_with_probability_and_share() -> None:
     pair = Interaction(("lr", "width", "act"), 0.97, 0.123)
     assert (
         formatting.interaction_sentence(pair, 5)
-        == "lr, width and act almost certainly interact (97%): 12% of the variance"
+        == "12% of the variance: lr, width and act almost certainly interact (97%)"
     )
     assert formatting.interaction_sentence(Interaction(("a", "b"), 0.4, 0.0), 5).startswith(
-        "a and b perhaps interact (40%), with no"
+        "no effect so far: a and b perhaps interact (40%)"
     )
     assert formatting.interaction_sentence(Interaction(("a", "b", "c"), 0.8, 0.8), 3).startswith(
-        "all parameters probably"
+        "80% of the variance: all parameters probably"
     )
 
 

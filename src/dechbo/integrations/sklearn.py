@@ -29,7 +29,7 @@ from dechbo import checks
 from dechbo.errors import OptionError, SpaceExhausted
 from dechbo.graph import FactorGraph
 from dechbo.integrations.choices import Choices
-from dechbo.interactions import Interaction
+from dechbo.interactions import Interactions
 from dechbo.optimizer import Optimizer
 from dechbo.space import Space
 from dechbo.theory import TheoryOptions
@@ -121,10 +121,10 @@ class DecHBOSearchCV(BaseSearchCV):
         self.beta = beta
 
     @property
-    def interactions_(self) -> list[Interaction]:
+    def interactions_(self) -> Interactions:
         """Which parameters interact, the largest share first; empty if no candidate has a score."""
         check_is_fitted(self)
-        return self.optimizer_.interactions() if self.optimizer_.best is not None else []
+        return self.optimizer_.interactions() if self.optimizer_.best is not None else Interactions()
 
     def _run_search(self, evaluate_candidates: Callable[..., Any], *, callback_ctx: Any = None) -> None:
         """Ask for candidates and tell their scores; all arguments are checked before anything is fitted."""

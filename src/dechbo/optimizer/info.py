@@ -30,4 +30,5 @@ class AskInfo(ItemAccess):
     step_bound: float = math.nan  # regret of this step is at most this, with the probability of the beta schedule
     jitter: float = 0.0
     refitted: bool = False
+    graph_converged: bool | None = None  # whether the chains behind a learned graph agree; None if none is learned
     switched_off: tuple[str, ...] = ()  # options that another option overrides, e.g. "restarts" under beta="theory"

@@ -21,7 +21,7 @@ from dechbo.data.history import History
 from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted
 from dechbo.gp import Ensemble
 from dechbo.graph import FactorGraph
-from dechbo.interactions import Interaction, interactions_of
+from dechbo.interactions import Interactions, interactions_of
 from dechbo.maxsum import Maximizer, MaxSum
 from dechbo.models.builder import ModelBuilder
 from dechbo.models.model import Model
@@ -314,8 +314,8 @@ class Optimizer:
         return RegretReport(float(average_regret(values, self._sign * optimum)[-1]), allowed, model.scaling.scale)
 
     @_locked
-    def interactions(self) -> list[Interaction]:
-        """Which parameters interact, the largest share first; needs ``graph="learned"`` and centred kernels."""
+    def interactions(self) -> Interactions:
+        """Which parameters interact, the most important first; needs ``graph="learned"`` and centred kernels."""
         model = self._current_model()
         return interactions_of(model, self.space.names)
 

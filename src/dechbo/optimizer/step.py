@@ -153,6 +153,7 @@ def model_point(
         step_bound=step_bound(beta, deviation, slack) * model.scaling.scale,
         jitter=gp.condition(data).jitter,
         refitted=model.refitted,
+        graph_converged=None if model.learned is None else model.learned.converged,
         switched_off=problem.switched_off,
     )
     return suggestion.point, info

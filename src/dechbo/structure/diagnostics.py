@@ -27,6 +27,9 @@ from dechbo.structure.scopes import ScopeSet
 
 Array = NDArray[np.float64]
 
+MAX_RHAT = 1.1  # above it, chains do not agree
+MAX_SHORTFALL = 3.0  # nats by which the best graph of a chain may be worse than its start
+
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
@@ -37,6 +40,19 @@ class Convergence:
     pairs: tuple[Scope, ...]
     pair_rhat: Array  # (len(pairs),)
     pair_ess: Array  # (len(pairs),)
+    shortfall: float = (
+        0.0  # nats by which the best chain's graph is worse than the variance components' (below 0: better)
+    )
+
+    @property
+    def rhat_ok(self) -> bool:
+        """Whether no R-hat is above MAX_RHAT."""
+        return not self.worst_rhat > MAX_RHAT
+
+    @property
+    def converged(self) -> bool:
+        """Whether the chains agree, and with a graph that is not worse than their start."""
+        return self.rhat_ok and self.shortfall <= MAX_SHORTFALL
 
     @property
     def worst_rhat(self) -> float:
@@ -44,7 +60,7 @@ class Convergence:
         return max([*self.pair_rhat.tolist(), *([] if math.isnan(self.rhat) else [self.rhat])], default=math.nan)
 
 
-def diagnose(traces: Sequence[Trace]) -> Convergence:
+def diagnose(traces: Sequence[Trace], *, shortfall: float = 0.0) -> Convergence:
     """Compare chains of the same length with the same target."""
     lengths = {len(trace.samples) for trace in traces}
     if len(lengths) != 1:
@@ -57,6 +73,7 @@ def diagnose(traces: Sequence[Trace]) -> Convergence:
         pairs,
         split_rhat(indicators),
         effective_sample_size(indicators),
+        shortfall,
     )
 
 

@@ -1,20 +1,19 @@
-"""Learning the factor graph: chains over p(U, s | data), with MAP fits of the other hyperparameters in between.
+"""Learning the factor graph: chains over p(U, s | data), with MAP fits of the other hyperparameters before them.
 
-1. Fit a model of singletons: the reference for scores, and the start of every chain.
-2. Find a start greedily: each round adds the pairs and triples with the most significant scores and fits the variances
-   of all interactions, until no score is significant. A first chain continues from there. Lengthscales, variances and
-   noise are fitted before and after it (by MAP, not sampled).
-3. Run several chains at those hyperparameters and discard the first half of each. The rest is the sample: it gives pair
-   probabilities, and k graphs for the acquisition to average (Eq. 5).
+1. Find a graph with a high posterior from the variance components of all scopes at once (``map_graph``). Its
+   lengthscales and the singletons' variances are fixed from here on (MAP, not sampled).
+2. Burn in several chains at those hyperparameters: one from that graph, the others from far away (no interactions at
+   all, its stronger half, an earlier graph of the search); each also tries the others' interactions. If a chain finds
+   a better graph, fit the hyperparameters to it and burn in again.
+3. Sample without such exchange. While R-hat is above MAX_RHAT, sample on within ``StructureOptions.max_batches``.
+4. A chain whose best graph is worse than the start is left out; the result says how far below the best one is.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -22,40 +21,53 @@ from numpy.typing import NDArray
 
 from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
-from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.gp.centring import Domain
 from dechbo.graph import FactorGraph, Scope
-from dechbo.structure.diagnostics import Convergence, diagnose, pair_probabilities
-from dechbo.structure.evidence import EvidenceTarget, fit_variances
+from dechbo.structure.diagnostics import MAX_SHORTFALL, Convergence, diagnose, pair_probabilities
+from dechbo.structure.evidence import VARIANCE_MEDIAN, Covariance, EvidenceTarget, LaplaceApproximation
+from dechbo.structure.map_graph import (
+    MIN_GAIN,
+    Solution,
+    graph_log_prior,
+    improved,
+    map_graphs,
+    solution,
+    with_interactions,
+)
 from dechbo.structure.prior import GraphPrior
 from dechbo.structure.sampler import GraphSampler, State, Trace
-from dechbo.structure.scope_distribution import ScopeDistribution
 from dechbo.structure.scopes import ScopeIndex, ScopeSet, interaction_graph
-from dechbo.structure.scores import Scores, proposal_distribution, score_scopes
+from dechbo.structure.scores import proposal_distribution, score_scopes
 
 Array = NDArray[np.float64]
 
-_MAX_SCORE_WORK = 7e10  # d^2 t^2 / 2, summed over the greedy rounds
-_MAX_FIT_WORK = 4e8  # d t^2, summed over the steps of a refit
-_INITIAL_VARIANCE, _MIN_VARIANCE = 0.03, 1e-4  # of an interaction, for values of variance 1
+MIN_VISITS = 0.005  # of the samples of the burn-in, for a scope to be toggled while sampling
+MAX_APPROXIMATIONS = 8  # graphs with a Laplace approximation of their own
+MAX_SAMPLING_WORK = 1.2e11  # operations in the factorisations of all batches but the first
+MAX_RESTARTS = 2  # of the burn-in, from a better graph
+_FIT_VARIANCES = 10  # iterations, to compare graphs
 
 
 @dataclass(frozen=True)
 class StructureOptions:
-    """How long to run the structure chains."""
+    """How much to spend on learning the graph."""
 
-    chains: int = 2
-    steps: int = 600  # of each chain
-    greedy_rounds: int = 5  # at most, in the search for a start
-    moves_per_sweep: int = 20  # steps between two updates of the interactions' variances
+    chains: int = 3
+    sweeps: int = 20  # of each chain, for each batch of samples; half as many to burn in
+    moves_per_sweep: int = (
+        10  # structure moves, half of them between likely interactions, then as many of the variances
+    )
+    max_batches: int = 4  # of samples, while R-hat is too large; fewer where t is large (MAX_SAMPLING_WORK)
+    component_steps: int = 10  # of the variance components
+    rounds: int = 6  # at most, of the search for a start
 
     def __post_init__(self) -> None:
-        # diagnostics need at least four draws, which are half of the steps
-        if self.chains < 1 or self.moves_per_sweep < 1 or self.steps < 8 or not 1 <= self.greedy_rounds <= self.steps:
-            raise OptionError(
-                "StructureOptions needs chains >= 1, moves_per_sweep >= 1, steps >= 8 and 1 <= greedy_rounds <= steps, "
-                f"got {self}"
-            )
+        for field in fields(self):
+            given = getattr(self, field.name)
+            if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
+                raise OptionError(f"StructureOptions needs {field.name} >= 1 (a whole number), got {given!r}")
+        if self.sweeps * self.moves_per_sweep < 4:
+            raise OptionError("StructureOptions needs at least 4 moves in a batch, for the diagnostics")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +75,17 @@ class StructurePosterior:
     """The samples of the chains, and summaries of them."""
 
     samples: tuple[ScopeSet, ...]
-    pair_probabilities: Array  # (d, d)
+    pair_probabilities: Array  # (d, d); pairs that no sample holds are ranked by their variance components
     scope_probabilities: dict[Scope, float]
     graphs: tuple[FactorGraph, ...]  # the distinct graphs of a few samples, for the acquisition to average
     weights: Array  # of these graphs, summing to 1
     convergence: Convergence | None  # None if there was nothing to learn
+    map_graph: FactorGraph  # the best graph found: where the chains started, or better
+
+    @property
+    def converged(self) -> bool:
+        """Whether the chains agree; also True if there was nothing to learn."""
+        return self.convergence is None or self.convergence.converged
 
 
 def learn_structure(
@@ -80,138 +98,210 @@ def learn_structure(
     noise: float | None = None,
     samples: int = 3,
     options: StructureOptions | None = None,
-    informed: bool = True,
 ) -> StructurePosterior:
     """Sample factor graphs for standardised ``data``; the result is deterministic given the state of ``rng``."""
     options = StructureOptions() if options is None else options
     domains = (None,) * data.dim if domains is None else domains
+    if prior.max_size == 1:
+        alone = FactorGraph.singletons(data.dim)
+        nothing = np.zeros((data.dim, data.dim))
+        return StructurePosterior((frozenset(),), nothing, {}, (alone,), np.ones(1), None, alone)
     fit_options: dict[str, Any] = {"kernel": kernel, "domains": domains, "noise": noise, "rough": False}
-    reference = fit(FactorGraph.singletons(data.dim), data, **fit_options)
-    traces: list[Trace] = []
-    if prior.max_size > 1:
-        traces = _chains(prior, reference, data, rng, options, fit_options, informed)
-    drawn = [sample for trace in traces for sample in trace.samples] or [frozenset()]
+    solutions, variances = map_graphs(
+        data, prior, steps=options.component_steps, rounds=options.rounds, fit_options=fit_options
+    )
+    population = Population(solutions, data, prior, rng, options, free_noise=noise is None)
+    population.burn_in()
+    for _ in range(MAX_RESTARTS):
+        better = population.improvement()
+        if better is None:
+            break
+        again = solution(population.start.singles, *better, population.known, data, prior, fit_options)
+        if again.log_posterior <= population.start.log_posterior:
+            break
+        solutions = improved([*solutions, again], data, prior, rounds=options.rounds, fit_options=fit_options)
+        population = Population(solutions, data, prior, rng, options, free_noise=noise is None)
+        population.burn_in()
+    convergence = population.sample()
+    drawn = [sample for trace in population.used() for sample in trace.samples]
     graphs, weights = _thinned_graphs(drawn, data.dim, samples)
     return StructurePosterior(
         tuple(drawn),
-        pair_probabilities(data.dim, drawn),
+        _smoothed(pair_probabilities(data.dim, drawn), len(drawn), variances),
         _scope_probabilities(drawn),
         graphs,
         weights,
-        diagnose(traces) if traces else None,
+        convergence,
+        interaction_graph(data.dim, population.best),
     )
 
 
-def _chains(
-    prior: GraphPrior,
-    reference: AdditiveGP,
-    data: Observations,
-    rng: np.random.Generator,
-    options: StructureOptions,
-    fit_options: dict[str, Any],
-    informed: bool,
-) -> list[Trace]:
-    """The second halves of ``options.chains`` chains, at hyperparameters fitted to where a first chain ended."""
-    seeds = rng.integers(2**63, size=1 + options.chains)
-    free = fit_options["noise"] is None
-    found = [score_scopes(reference, data, prior.max_size)] if informed else []
-    fitted = reference
-    affordable = max(1, int(_MAX_SCORE_WORK // (0.5 * data.dim**2 * len(data) ** 2)))
-    for _ in range(min(options.greedy_rounds, affordable) if informed else 0):
-        richer = _with_best_scopes(fitted, found[-1], data, free)
-        if richer is fitted:
-            break
-        fitted = richer
-        found.append(score_scopes(fitted, data, prior.max_size))
+class Population:
+    """Chains at the same hyperparameters, those of the last solution, from different starts."""
 
-    def chain(model: AdditiveGP) -> tuple[Chain, dict[Scope, float]]:
-        singles, variances = _split_interactions(model)
-        distribution = proposal_distribution(found, variances) if informed else ScopeDistribution.uniform(data.dim)
-        return Chain(GraphSampler(prior, scope_distribution=distribution), singles, data, free), variances
+    def __init__(
+        self,
+        solutions: Sequence[Solution],
+        data: Observations,
+        prior: GraphPrior,
+        rng: np.random.Generator,
+        options: StructureOptions,
+        *,
+        free_noise: bool,
+    ) -> None:
+        self.options = options
+        self.prior = prior
+        self.start = solutions[-1]
+        self.known = {**self.start.candidates, **self.start.variances}
+        model = with_interactions(self.start.singles, self.start.variances, self.start.noise)
+        scores = score_scopes(model, data, prior.max_size)
+        distribution = proposal_distribution(scores, self.start.variances)
+        self.sampler = GraphSampler(prior, scope_distribution=distribution)
+        self.target = EvidenceTarget(self.start.singles, data, typical=self.known, free_noise=free_noise)
+        self.rngs = [np.random.default_rng(seed) for seed in rng.integers(2**63, size=options.chains)]
+        starts = _dispersed(solutions)
+        self.states = [self._state(starts[c % len(starts)]) for c in range(options.chains)]
+        self.laplace = self.target.laplace(self.rngs[0], self.states[0].payload)
+        # of the graphs that the chains visit most
+        self.own_laplace: dict[ScopeSet, LaplaceApproximation] = {self._origin: self.laplace}
+        self.start_value = self._graph_value(self.states[0].payload)
+        self.visited: Counter[ScopeSet] = Counter()
+        self.traces: list[Trace] = []
+        self.shortfalls: list[float] = []
+        self.best: Collection[Scope] = self.start.variances
 
-    if fitted is not reference:
-        fitted = _refitted(fitted, data, fit_options)
-    first, variances = chain(fitted)
-    end, _ = first.run(seeds[0], variances, options.steps // 2, options.moves_per_sweep)
-    settled = _refitted(_with_interactions(first.singles, end.payload.variances, end.payload.noise), data, fit_options)
-    gain = settled.log_evidence(data) + prior.log_density(end.interactions) - reference.log_evidence(data)
-    main, variances = chain(settled if gain > 0 else reference)
-    with ThreadPoolExecutor(max(1, min(options.chains, os.cpu_count() or 1))) as pool:
-        jobs = [pool.submit(main.run, seed, variances, options.steps, options.moves_per_sweep) for seed in seeds[1:]]
-        return [_second_half(job.result()[1]) for job in jobs]
+    def burn_in(self) -> None:
+        """Sweeps in which every chain tries all the interactions of another one."""
+        for _ in range((self.options.sweeps + 1) // 2):
+            for c, rng in enumerate(self.rngs):
+                other = (c + 1 + int(rng.random() * (len(self.rngs) - 1))) % len(self.rngs)
+                theirs = self.states[other].index.scopes
+                for scope in rng.permutation(len(theirs)):
+                    self.states[c] = self.sampler.toggle(rng, self.states[c], theirs[scope : scope + 1], self.target)
+                self.states[c], trace = self._sweep(rng, self.states[c], theirs)
+                self.visited.update(trace.samples)
+        self._adapt()
+
+    def _adapt(self) -> None:
+        """Fix the proposals for sampling: draws around what the chains have, approximations of frequent graphs."""
+        found = {scope: s for state in self.states for scope, s in state.payload.variances.items()}
+        self.target.typical = {**self.known, **found}
+        for graph, _ in self.visited.most_common(MAX_APPROXIMATIONS):
+            if graph != self._origin:
+                peak = self._fitted({scope: self.target.typical.get(scope, VARIANCE_MEDIAN) for scope in graph})
+                self.own_laplace[graph] = self.target.laplace(self.rngs[0], peak)
+
+    def improvement(self) -> tuple[Mapping[Scope, float], float] | None:
+        """The variances and the noise of a chain's graph that is better than the start; None if there is none."""
+        found = [self._fitted(state.payload.variances) for state in self.states if state.interactions != self._origin]
+        best = max(found, key=self._graph_value, default=None)
+        if best is None or self._graph_value(best) < self.start_value + MIN_GAIN:
+            return None
+        return best.variances, best.noise
+
+    def sample(self) -> Convergence:
+        """Batches of sweeps until the chains agree; of several batches, the second half is used."""
+        visits: Counter[Scope] = Counter()
+        for graph, times in self.visited.items():
+            visits.update(dict.fromkeys(graph, times))
+        likely = tuple(sorted(scope for scope, times in visits.items() if times >= MIN_VISITS * self.visited.total()))
+        traces: list[list[Trace]] = [[] for _ in self.rngs]
+        for batch in range(self._affordable_batches()):
+            for c, rng in enumerate(self.rngs):
+                for _ in range(self.options.sweeps):
+                    self.states[c], trace = self._sweep(rng, self.states[c], likely)
+                    traces[c].append(trace)
+            self.traces = [_joined(parts, skipped=len(parts) // 2 if batch else 0) for parts in traces]
+            convergence = diagnose(self.traces)
+            if convergence.rhat_ok:
+                break
+        self._compare()
+        return diagnose(self.traces, shortfall=min(self.shortfalls))
+
+    def _affordable_batches(self) -> int:
+        sweep = 2 * self.options.moves_per_sweep * len(self.target.data) ** 3 / 3
+        more = MAX_SAMPLING_WORK / (len(self.rngs) * self.options.sweeps * sweep)
+        return min(self.options.max_batches, 1 + int(more))
+
+    def used(self) -> list[Trace]:
+        """The traces of the chains that are not worse than the start; of all, if none is."""
+        good = [trace for trace, short in zip(self.traces, self.shortfalls, strict=True) if short <= MAX_SHORTFALL]
+        return good or self.traces
+
+    @property
+    def _origin(self) -> ScopeSet:
+        return frozenset(self.start.variances)
+
+    def _compare(self) -> None:
+        """How much worse the best graph of each chain is than the start, all with MAP variances."""
+        best = self.start_value
+        for trace in self.traces:
+            graph = trace.samples[int(np.argmax(trace.log_posteriors))]
+            if graph == self._origin:
+                self.shortfalls.append(0.0)
+                continue
+            value = self._graph_value(self._fitted({scope: self.known.get(scope, VARIANCE_MEDIAN) for scope in graph}))
+            self.shortfalls.append(self.start_value - value)
+            if value > best:
+                best, self.best = value, graph
+
+    def _fitted(self, variances: Mapping[Scope, float]) -> Covariance:
+        return self.target.fit_variances(variances, self.start.noise, _FIT_VARIANCES)
+
+    def _graph_value(self, payload: Covariance) -> float:
+        """The log posterior of a graph with MAP variances."""
+        value = self.target.evaluate(payload.variances, payload.noise)[0]
+        return value + graph_log_prior(self.prior, payload.variances)
+
+    def _sweep(self, rng: np.random.Generator, state: State, likely: Sequence[Scope]) -> tuple[State, Trace]:
+        """Moves of any kind, toggles of ``likely`` scopes, and updates of the variances."""
+        half = (self.options.moves_per_sweep + 1) // 2
+        state, trace = self.sampler.run(rng, state, self.target, half)
+        samples, values = list(trace.samples), trace.log_posteriors.tolist()
+        for n in range(half):
+            state = self.sampler.toggle(rng, state, likely, self.target)
+            laplace = self.own_laplace.get(state.interactions, self.laplace)
+            state = self.target.update_variances(rng, state, laplace)
+            samples.append(state.interactions)
+            values.append(state.log_posterior)
+            if n % 2:
+                state = self._jump(rng, state)
+        return state, Trace(tuple(samples), np.array(values))
+
+    def _jump(self, rng: np.random.Generator, state: State) -> State:
+        """Propose one of the frequent graphs with all its variances drawn anew; impossible from any other graph."""
+        here = self.own_laplace.get(state.interactions)
+        if here is None or len(self.own_laplace) == 1:
+            return state
+        graphs = list(self.own_laplace)
+        graph = graphs[int(rng.random() * len(graphs))]
+        value, payload, weight = self.target.draw_from(rng, self.own_laplace[graph])
+        if not np.isfinite(value):
+            return state
+        index = ScopeIndex.of(self.prior, sorted(graph))
+        new = State(index, self.prior.log_density(index.scopes), value, payload)
+        current = self.target.log_weight(state.log_likelihood, state.payload, here)
+        log_ratio = weight + new.log_prior - current - state.log_prior
+        return new if log_ratio >= 0 or rng.random() < np.exp(log_ratio) else state
+
+    def _state(self, variances: Mapping[Scope, float]) -> State:
+        payload = self._fitted(variances)
+        value = self.target.evaluate(payload.variances, payload.noise)[0]
+        index = ScopeIndex.of(self.prior, variances)
+        return State(index, self.prior.log_density(index.scopes), value, payload)
 
 
-def _with_best_scopes(gp: AdditiveGP, scores: Scores, data: Observations, free_noise: bool) -> AdditiveGP:
-    """The model with the most significant absent scopes added, without those whose fitted variance is negligible.
-
-    Only the variances of the interactions and a free noise are fitted. Returns ``gp`` itself if nothing is significant.
-    """
-    singles, before = _split_interactions(gp)
-    absent = [scope for _, scope in scores.significant() if scope not in before]
-    if not absent:
-        return gp
-    # few observations support only a few interactions
-    max_new = max(3, min(data.dim // 3, len(data) // 10))
-    tried = {**before, **dict.fromkeys(absent[:max_new], _INITIAL_VARIANCE)}
-    variances, noise = fit_variances(singles, data, tried, free_noise=free_noise)
-    return _with_interactions(singles, {scope: s for scope, s in variances.items() if s > _MIN_VARIANCE}, noise)
+def _dispersed(solutions: Sequence[Solution]) -> list[dict[Scope, float]]:
+    """The starts of the chains: the last solution, none of it, its stronger half, and the first solution."""
+    first, last = solutions[0], solutions[-1]
+    ordered = sorted(last.variances.items(), key=lambda item: (-item[1], item[0]))
+    return [dict(last.variances), {}, dict(ordered[: (len(ordered) + 1) // 2]), dict(first.variances)]
 
 
-@dataclass(frozen=True, eq=False)
-class Chain:
-    """Sweeps of structure moves, with updates of the interactions' variances and of a free noise in between."""
-
-    sampler: GraphSampler
-    singles: AdditiveGP
-    data: Observations
-    free_noise: bool
-
-    def run(self, seed: int, variances: Mapping[Scope, float], steps: int, sweep: int) -> tuple[State, Trace]:
-        """Take ``steps`` moves from the interactions with these ``variances``."""
-        rng = np.random.default_rng(seed)
-        target = EvidenceTarget(self.singles, self.data, rng)
-        value, payload = target.evaluate(variances)
-        if np.isfinite(value):
-            index = ScopeIndex.of(self.sampler.prior, variances)
-            state = State(index, self.sampler.prior.log_density(index.scopes), value, payload)
-        else:
-            state = self.sampler.init((), target)
-        samples: list[ScopeSet] = []
-        log_posteriors: list[float] = []
-        for done in range(0, steps, sweep):
-            state, trace = self.sampler.run(rng, state, target, min(sweep, steps - done))
-            state = target.update_variances(state, rng, noise=self.free_noise)
-            samples += trace.samples
-            log_posteriors += trace.log_posteriors.tolist()
-        return state, Trace(tuple(samples), np.array(log_posteriors))
-
-
-def _second_half(trace: Trace) -> Trace:
-    half = len(trace.samples) // 2
-    return Trace(trace.samples[half:], trace.log_posteriors[half:])
-
-
-def _refitted(gp: AdditiveGP, data: Observations, fit_options: dict[str, Any]) -> AdditiveGP:
-    """The MAP hyperparameters for the same graph, starting from the current ones."""
-    steps = int(np.clip(_MAX_FIT_WORK / (data.dim * len(data) ** 2), 5, 15))
-    return fit(gp.graph, data, start=gp.hyperparameters, iterations=steps, **fit_options)
-
-
-def _with_interactions(singles: AdditiveGP, variances: Mapping[Scope, float], noise: float) -> AdditiveGP:
-    """The model ``singles`` with interactions added."""
-    graph = interaction_graph(singles.graph.dim, variances)
-    theta = singles.hyperparameters
-    own = [variances[scope] for scope in graph.scopes[singles.graph.dim :]]
-    joined = Hyperparameters(theta.lengthscales, np.concatenate([theta.variances, own]), noise)
-    return AdditiveGP(graph, joined, kernel=singles.kernels, domains=singles.domains)
-
-
-def _split_interactions(gp: AdditiveGP) -> tuple[AdditiveGP, dict[Scope, float]]:
-    """Split a model into its singletons and the variances of its interactions."""
-    d, theta = gp.graph.dim, gp.hyperparameters
-    alone = Hyperparameters(theta.lengthscales, theta.variances[:d], theta.noise)
-    singles = AdditiveGP(FactorGraph.singletons(d), alone, kernel=gp.kernels, domains=gp.domains)
-    return singles, dict(zip(gp.graph.scopes[d:], theta.variances[d:].tolist(), strict=True))
+def _joined(parts: Sequence[Trace], *, skipped: int) -> Trace:
+    kept = parts[skipped:]
+    samples = tuple(sample for trace in kept for sample in trace.samples)
+    return Trace(samples, np.concatenate([trace.log_posteriors for trace in kept]))
 
 
 def _thinned_graphs(drawn: Sequence[ScopeSet], dim: int, samples: int) -> tuple[tuple[FactorGraph, ...], Array]:
@@ -221,6 +311,15 @@ def _thinned_graphs(drawn: Sequence[ScopeSet], dim: int, samples: int) -> tuple[
     return tuple(interaction_graph(dim, interactions) for interactions in counts), np.array(
         list(counts.values())
     ) / samples
+
+
+def _smoothed(probabilities: Array, count: int, variances: Array) -> Array:
+    """The frequencies with one more sample, shared out in proportion to the variance components of the pairs.
+
+    A pair that no sample holds is not impossible: its component says which of them is most likely.
+    """
+    share = variances / max(float(variances.max()), np.finfo(float).tiny)
+    return np.asarray((count * probabilities + share) / (count + 1))
 
 
 def _scope_probabilities(drawn: Sequence[ScopeSet]) -> dict[Scope, float]:

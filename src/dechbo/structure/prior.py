@@ -21,11 +21,17 @@ from dechbo.graph import Scope
 
 @dataclass(frozen=True)
 class GraphPrior:
-    """log p(U) = Σ_{I in U} log w(|I|) + const, with w(m) = expected · exp(−size_cost (m − 2)) / C(d, m).
+    """A Poisson number of interactions of each size m, whose rate is unknown and learned with the graph:
 
-    Each scope I is in U independently, with odds w(|I|). Every further variable of a scope costs ``size_cost``, and
-    dividing by the number of scopes of that size makes the expected number of pairs nearly ``expected`` for every d
-    (slightly less, because odds are not probabilities).
+        rate_m ~ Gamma(shape a_m, rate 1/d),   a_m = expected · exp(−size_cost (m − 2)),
+        p(U | rates) ∝ Π_{I in U} rate_|I| / C(d, |I|).
+
+    With the rates integrated out, n_m being the number of interactions of size m,
+
+        log p(U) = Σ_m [log Γ(a_m + n_m) − log Γ(a_m) − n_m log((1 + 1/d) C(d, m))] + const.
+
+    The first pair has odds of about ``expected`` to be anywhere; after n pairs, the next has odds of n + ``expected``:
+    data without interactions show none, and data with many make a further one likely.
     """
 
     dim: int
@@ -53,20 +59,28 @@ class GraphPrior:
         """The largest possible interaction: min(``max_factor_size``, d)."""
         return min(self.max_factor_size, self.dim)
 
+    def log_shape(self, size: int) -> float:
+        """log a_m."""
+        return math.log(self.expected) - self.size_cost * (size - 2)
+
     @cached_property
-    def _log_weights(self) -> tuple[float, ...]:
+    def _log_scopes(self) -> tuple[float, ...]:
+        """log((1 + 1/d) C(d, m)) for m = 2, 3, ..."""
         return tuple(
-            math.log(self.expected) - self.size_cost * (size - 2) - math.log(math.comb(self.dim, size))
-            for size in range(2, self.max_size + 1)
+            math.log1p(1 / self.dim) + math.log(math.comb(self.dim, size)) for size in range(2, self.max_size + 1)
         )
 
-    def log_weight(self, size: int) -> float:
-        """log w(size), the log odds of one scope of that size."""
+    def log_odds(self, size: int, present: int = 0) -> float:
+        """The log odds of one more scope of that size, with ``present`` others of its size in the graph."""
         if not 2 <= size <= self.max_size:
             raise ScopeError(f"an interaction has 2 to {self.max_size} of the {self.dim} variables, got {size}")
-        return self._log_weights[size - 2]
+        return (
+            float(np.logaddexp(self.log_shape(size), math.log(present) if present else -math.inf))
+            - (self._log_scopes[size - 2])
+        )
 
     def log_density(self, interactions: Iterable[Scope]) -> float:
         """log p(U) without its constant; 0 for no interactions."""
-        # summed by size, so that the value depends on the set alone and not on the path of the chain
-        return sum(n * self.log_weight(size) for size, n in sorted(Counter(map(len, interactions)).items()))
+        # by size, so that the value depends on the set alone and not on the path of the chain
+        counts = sorted(Counter(map(len, interactions)).items())
+        return sum(self.log_odds(size, present) for size, count in counts for present in range(count))

@@ -45,13 +45,14 @@ class State:
 class Target(Protocol):
     """A likelihood that may build on the current state's payload, such as a Gram matrix or a Cholesky factor."""
 
-    def log_likelihood(
-        self, current: State | None, added: tuple[Scope, ...], removed: tuple[Scope, ...]
-    ) -> tuple[float, Any]:
-        """log p(data | U') and its payload, where U' is ``current`` without ``removed`` and with ``added``.
+    def propose(
+        self, rng: np.random.Generator, current: State | None, added: tuple[Scope, ...], removed: tuple[Scope, ...]
+    ) -> tuple[float, Any, float]:
+        """log p(data | U'), its payload, and what the Hastings ratio needs for parameters that came or went.
 
-        ``current`` is None at the start of a chain: U' is then ``added``. A value of −inf rejects U'. The payload
-        of ``current`` must not be changed: the proposal may be rejected.
+        U' is ``current`` without ``removed`` and with ``added``; ``current`` is None at the start of a chain: U' is
+        then ``added``. A value of −inf rejects U'. The payload of ``current`` must not be changed: the proposal may be
+        rejected.
         """
         ...
 
@@ -101,10 +102,10 @@ class GraphSampler:
         self.prior = prior
         self.moves = Moves(prior, scope_distribution, move_probabilities)
 
-    def init(self, interactions: Iterable[Sequence[int]], target: Target) -> State:
+    def init(self, rng: np.random.Generator, interactions: Iterable[Sequence[int]], target: Target) -> State:
         """The initial state of a chain."""
         index = ScopeIndex.of(self.prior, interactions)
-        value, payload = target.log_likelihood(None, index.scopes, ())
+        value, payload, _ = target.propose(rng, None, index.scopes, ())
         if not math.isfinite(value):
             raise DataError(f"a chain needs a start with a finite log likelihood, got {value!r}; start with no scopes")
         return State(index, self.prior.log_density(index.scopes), float(value), payload)
@@ -116,17 +117,30 @@ class GraphSampler:
         if proposal is None:
             return state, StepInfo(move, False, False, math.nan)
         added, removed = proposal.added, proposal.removed
-        value, payload = target.log_likelihood(state, added, removed)
+        value, payload, correction = target.propose(rng, state, added, removed)
         if math.isnan(value) or value == math.inf:
             raise DataError(f"a log likelihood is finite, or -inf to reject, got {value!r} for +{added} -{removed}")
-        weight = self.prior.log_weight
-        log_prior_change = sum(weight(len(scope)) for scope in added) - sum(weight(len(scope)) for scope in removed)
-        log_ratio = log_prior_change + float(value) - state.log_likelihood + proposal.log_reverse - proposal.log_forward
+        index = state.index.changed(removed, added)
+        new = State(index, self.prior.log_density(index.scopes), float(value), payload)
+        log_ratio = new.log_posterior - state.log_posterior + correction + proposal.log_reverse - proposal.log_forward
         accepted = log_ratio >= 0 or rng.random() < math.exp(log_ratio)
-        if accepted:
-            index = state.index.changed(removed, added)
-            state = State(index, self.prior.log_density(index.scopes), float(value), payload)
-        return state, StepInfo(move, True, accepted, log_ratio)
+        return new if accepted else state, StepInfo(move, True, accepted, log_ratio)
+
+    def toggle(self, rng: np.random.Generator, state: State, scopes: Sequence[Scope], target: Target) -> State:
+        """Add or remove a scope drawn from ``scopes``, which must not depend on ``state``.
+
+        The draw is as likely on the way back, so the Hastings ratio needs no more than the posteriors and the target's
+        own correction.
+        """
+        if not scopes:
+            return state
+        scope = scopes[int(rng.random() * len(scopes))]
+        added, removed = ((), (scope,)) if scope in state.index else ((scope,), ())
+        value, payload, correction = target.propose(rng, state, added, removed)
+        index = state.index.changed(removed, added)
+        new = State(index, self.prior.log_density(index.scopes), float(value), payload)
+        log_ratio = new.log_posterior - state.log_posterior + correction
+        return new if log_ratio >= 0 or rng.random() < math.exp(log_ratio) else state
 
     def run(
         self, rng: np.random.Generator, state: State, target: Target, steps: int, *, thin: int = 1

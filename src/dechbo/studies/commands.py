@@ -114,9 +114,12 @@ def interactions(
     stored: Annotated[
         bool, typer.Option("--stored", help="Show what the run learned last, without fitting a new model.")
     ] = False,
+    weak: Annotated[
+        bool, typer.Option("--all", help="Also show interactions with less than 1% of the variance.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show which parameters interact, and with which probability.
+    """Show which parameters interact: the share of the variance that it explains, and how probable it is.
 
     Example: dechbo interactions study.yaml
     """
@@ -133,9 +136,10 @@ def interactions(
         typer.echo("none learned yet: interactions are stored once a model suggests a trial", err=True)
         raise typer.Exit(1)
     if as_json:
-        _print_json([{"parameters": list(i.scope), "probability": i.probability, "share": i.share} for i in found])
+        rows = [{"parameters": list(i.scope), "probability": i.probability, "share": i.share} for i in found]
+        _print_json({"converged": found.converged, "interactions": rows})
         return
-    for line in interaction_lines(found, store.file.space.dim):
+    for line in interaction_lines(found, store.file.space.dim, weak=weak):
         typer.echo(line)
 
 

@@ -109,14 +109,12 @@ def scope_label(scope: Sequence[str], dim: int | None = None) -> str:
 
 
 def interaction_sentence(interaction: Interaction, dim: int) -> str:
-    """An interaction with its probability and its share of the variance."""
+    """An interaction with its share of the variance, by which they are sorted, and its probability."""
     certainty = next(word for limit, word in CERTAINTY if interaction.probability >= limit)
     *names, last = interaction.scope
     who = "all parameters" if len(names) + 1 == dim > 2 else f"{', '.join(names)} and {last}" if names else last
-    text = f"{who} {certainty} interact ({percent(interaction.probability)})"
-    if interaction.share < 0.001:
-        return f"{text}, with no effect so far"
-    return f"{text}: {percent(interaction.share)} of the variance"
+    share = f"{percent(interaction.share)} of the variance" if interaction.share >= 0.001 else "no effect so far"
+    return f"{share}: {who} {certainty} interact ({percent(interaction.probability)})"
 
 
 # ------------------------------------------------------------------------------- errors

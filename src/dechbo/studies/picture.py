@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dechbo import plot
 from dechbo.errors import DechboError
-from dechbo.interactions import Interaction
+from dechbo.interactions import Interaction, Interactions
 from dechbo.studies.store import StudyStore
 from dechbo.studies.trial_table import feasible_values
 
@@ -23,11 +23,11 @@ def study_picture(study: StudyStore) -> bytes:
     return plot.to_png(figure)
 
 
-def _model_results(study: StudyStore) -> tuple[list[plot.Effect], list[Interaction]]:
+def _model_results(study: StudyStore) -> tuple[list[plot.Effect], Interactions]:
     """Effects and interactions; none where there is no model yet."""
     best = study.best
     if best is None:
-        return [], []
+        return [], Interactions()
     optimizer = study.optimizer()
     try:
         effects = plot.effects_of(optimizer, best.params)
@@ -36,4 +36,5 @@ def _model_results(study: StudyStore) -> tuple[list[plot.Effect], list[Interacti
     try:
         return effects, optimizer.interactions()
     except DechboError:  # a given or a random graph
-        return effects, [Interaction(scope, 1.0, 0.0) for scope in study.file.factors or ()]
+        share = 1 / max(1, len(study.file.factors or ()))
+        return effects, Interactions(Interaction(scope, 1.0, share) for scope in study.file.factors or ())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dechbo.errors import DechboError
-from dechbo.interactions import Interaction, strongest
+from dechbo.interactions import Interaction, Interactions, strongest
 from dechbo.studies import formatting
 from dechbo.studies.storage import redacted_url
 from dechbo.studies.store import StudyStore
@@ -72,10 +72,19 @@ def print_best(study: StudyStore, best: TrialRow, console: Console, *, copy: boo
     print_text(console, json.dumps(best.params, ensure_ascii=False))
 
 
-def interaction_lines(found: Sequence[Interaction], dim: int) -> list[str]:
-    """The strongest interactions as sentences."""
-    lines = [formatting.interaction_sentence(interaction, dim) for interaction in strongest(found)]
-    return lines or ["none found: the trials so far show no parameters that interact"]
+def interaction_lines(found: Sequence[Interaction], dim: int, *, weak: bool = False) -> list[str]:
+    """The strongest interactions as sentences; ``weak`` also shows those with less than 1 % of the variance."""
+    everything = strongest(found, min_share=0.0)
+    shown = everything if weak else strongest(found)
+    lines = [formatting.interaction_sentence(interaction, dim) for interaction in shown]
+    if not shown:
+        limit = "" if weak else " of 1% of the variance or more"
+        lines.append(f"no evidence of interactions{limit} in the trials so far")
+    if hidden := len(everything) - len(shown):
+        lines.append(f"{formatting.count(hidden, 'weaker one')} with less than 1% of the variance not shown (--all)")
+    if not getattr(found, "converged", True):
+        lines.append("These probabilities are rough: the chains behind them do not agree yet. More trials help.")
+    return lines
 
 
 def why_not_learned(study: StudyStore) -> str | None:
@@ -136,11 +145,11 @@ def _print_interactions(study: StudyStore, console: Console) -> None:
     except DechboError as error:
         print_text(console, f"  not known: {error}")
         return
-    lines = interaction_lines(found, study.file.space.dim)
-    for line in lines[:MAX_INTERACTIONS_SHOWN]:
+    shown = Interactions(strongest(found, MAX_INTERACTIONS_SHOWN), converged=found.converged)
+    for line in interaction_lines(shown, study.file.space.dim):
         print_text(console, textwrap.fill(line, console.width - 1, initial_indent="  ", subsequent_indent="    "))
-    if len(lines) > MAX_INTERACTIONS_SHOWN:
-        print_text(console, f"  and {len(lines) - MAX_INTERACTIONS_SHOWN} more", style="dim")
+    if (more := len(strongest(found)) - len(shown)) > 0:
+        print_text(console, f"  and {more} more", style="dim")
 
 
 def _draw_picture(study: StudyStore, path: Path | None, console: Console) -> None:

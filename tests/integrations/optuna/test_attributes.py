@@ -12,7 +12,7 @@ import pytest
 from dechbo.errors import StorageError
 from dechbo.integrations.optuna import DecHBOSampler, attributes, learned_graph
 from dechbo.integrations.optuna.adapter import set_system_attribute, system_attributes
-from dechbo.interactions import Interaction
+from dechbo.interactions import Interaction, Interactions
 from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
@@ -20,10 +20,13 @@ from dechbo.structure import StructureOptions
 from optuna_cases import sampler_of
 
 QUICK: dict[str, Any] = {
-    "model": ModelOptions(structure=StructureOptions(steps=40)),
+    "model": ModelOptions(structure=StructureOptions(sweeps=2, rounds=1)),
     "search": SearchOptions(granularity=Granularity(work=1e4, polish_steps=2)),
 }
-FOUND = [Interaction(("a", "b"), 0.75, 0.5), Interaction(("a",), 1.0, 0.25), Interaction(("a", "b", "c"), 0.125, 0.0)]
+FOUND = Interactions(
+    [Interaction(("a", "b"), 0.75, 0.5), Interaction(("a",), 1.0, 0.25), Interaction(("a", "b", "c"), 0.125, 0.0)],
+    converged=False,
+)
 
 
 def product(trial: optuna.Trial) -> float:
@@ -55,9 +58,12 @@ def test_a_stored_graph_is_read_back() -> None:
     assert learned_graph(study) is None
     assert attributes.graph_evaluations(study) is None
     attributes.store_graph(study, FOUND, ["a", "b", "c"], 10)
-    assert learned_graph(study) == FOUND
-    attributes.store_graph(study, FOUND[:1], ["a", "b", "c"], 20)
-    attributes.store_graph(study, FOUND[1:], ["a", "b", "c"], 30)
+    stored = learned_graph(study)
+    assert stored == FOUND
+    assert stored is not None
+    assert not stored.converged
+    attributes.store_graph(study, Interactions(FOUND[:1]), ["a", "b", "c"], 20)
+    attributes.store_graph(study, Interactions(FOUND[1:]), ["a", "b", "c"], 30)
     assert learned_graph(study) == FOUND[1:]
     assert attributes.graph_evaluations(study) == 30
 
@@ -68,17 +74,17 @@ def test_long_graphs_are_split_and_a_half_written_one_is_not_read() -> None:
     many = [Interaction((names[i], names[i + 1]), 0.5, 0.01) for i in range(119)] + [
         Interaction(tuple(names), 0.5, 0.1)
     ]
-    attributes.store_graph(study, many, names, 10)
-    assert learned_graph(study) == many
+    attributes.store_graph(study, Interactions(many), names, 10)
+    assert learned_graph(study) == Interactions(many)
     stored = system_attributes(study)
     parts = [key for key in stored if key.startswith(attributes.GRAPH)]
     assert len(parts) > 5
     assert max(len(json.dumps(stored[key])) for key in parts) <= 2000
-    attributes.store_graph(study, many[:-1], names, 20)
-    assert learned_graph(study) == many[:-1]
+    attributes.store_graph(study, Interactions(many[:-1]), names, 20)
+    assert learned_graph(study) == Interactions(many[:-1])
     # the next graph overwrites the older of the two, and its writer dies after one part
     set_system_attribute(study, f"{attributes.GRAPH}:0:0", [2, "new digest", 2, "{"])
-    assert learned_graph(study) == many[:-1]
+    assert learned_graph(study) == Interactions(many[:-1])
 
 
 @pytest.mark.parametrize("value", [None, "text", 3, [], ["mark", "x", "y"], [0, "digest", 1, '{"evaluations": 1}']])

@@ -16,7 +16,7 @@ from dechbo.search.options import SearchOptions
 from dechbo.structure import StructureOptions
 
 QUICK: dict[str, Any] = {
-    "model": ModelOptions(structure=StructureOptions(chains=1, steps=20), graph_samples=1),
+    "model": ModelOptions(structure=StructureOptions(chains=1, sweeps=1), graph_samples=1),
     "search": SearchOptions(granularity=Granularity(work=1e4, polish_steps=0)),
 }
 

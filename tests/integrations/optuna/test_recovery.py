@@ -35,7 +35,7 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 trials.OWNER_DELAY_SECONDS = 0.0  # a fork restarts faster than a new process
 folder, kills, target = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 search = SearchOptions(granularity=Granularity(work=1e4, polish_steps=2))
-quick = dict(model=ModelOptions(structure=StructureOptions(steps=20)), search=search, n_startup_trials=4)
+quick = dict(model=ModelOptions(structure=StructureOptions(sweeps=1, rounds=1)), search=search, n_startup_trials=4)
 
 
 def objective(trial):
@@ -118,7 +118,7 @@ from dechbo.integrations.optuna import DecHBOSampler
 from dechbo.models.options import ModelOptions
 from dechbo.structure import StructureOptions
 
-sampler = DecHBOSampler(n_startup_trials=6, model=ModelOptions(structure=StructureOptions(steps=20)))
+sampler = DecHBOSampler(n_startup_trials=6, model=ModelOptions(structure=StructureOptions(sweeps=1, rounds=1)))
 storage = optuna.storages.RDBStorage(sys.argv[1], engine_kwargs={"connect_args": {"timeout": 100}})
 study = optuna.load_study(storage=storage, study_name="s", sampler=sampler)
 

@@ -64,7 +64,7 @@ from dechbo.structure import StructureOptions
 space = dict(x=FloatDistribution(0, 1), y=FloatDistribution(1e-3, 1, log=True), n=IntDistribution(1, 6),
              c=CategoricalDistribution(["a", None]))
 search = SearchOptions(granularity=Granularity(work=1e5, polish_steps=3))
-options = dict(model=ModelOptions(structure=StructureOptions(steps=20)), search=search)
+options = dict(model=ModelOptions(structure=StructureOptions(sweeps=1, rounds=1)), search=search)
 sampler = DecHBOSampler(n_startup_trials=4, search_space=space, **options)
 study = optuna.load_study(storage={url!r}, study_name="s", sampler=sampler)
 print(sampler.suggest(study))

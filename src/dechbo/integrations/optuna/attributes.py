@@ -15,7 +15,7 @@ from optuna.study import Study
 
 from dechbo.errors import StorageError
 from dechbo.integrations.optuna.adapter import set_system_attribute, system_attributes
-from dechbo.interactions import Interaction
+from dechbo.interactions import Interaction, Interactions
 
 FORMAT = "dechbo:format"
 FORMAT_VERSION = 2  # since dechbo 0.2
@@ -112,7 +112,7 @@ def study_seed(study: Study, given: int | None) -> int:
     return seed
 
 
-def learned_graph(study: Study) -> list[Interaction] | None:
+def learned_graph(study: Study) -> Interactions | None:
     """The interactions that the sampler learned last and stored with the study; None if there are none yet.
 
     This fits no model. ``DecHBOSampler.optimizer(study).interactions()`` learns again from all trials.
@@ -120,10 +120,11 @@ def learned_graph(study: Study) -> list[Interaction] | None:
     try:
         graph = read_json(study, GRAPH)
         names = [str(name) for name in graph["names"]]
-        return [
+        found = [
             Interaction(tuple(names if scope is None else (names[i] for i in scope)), float(probability), float(share))
             for scope, probability, share in graph["factors"]
         ]
+        return Interactions(found, converged=bool(graph["converged"]))
     except (KeyError, ValueError, TypeError, IndexError):
         return None
 
@@ -136,7 +137,7 @@ def graph_evaluations(study: Study) -> int | None:
         return None
 
 
-def store_graph(study: Study, interactions: Sequence[Interaction], names: Sequence[str], evaluations: int) -> None:
+def store_graph(study: Study, interactions: Interactions, names: Sequence[str], evaluations: int) -> None:
     """Store the graph that was learned from this number of evaluations, without its negligible factors."""
     index = {name: i for i, name in enumerate(names)}
     factors = [
@@ -149,4 +150,5 @@ def store_graph(study: Study, interactions: Sequence[Interaction], names: Sequen
         for factor in interactions
         if factor.probability >= _MIN_STORED or factor.share >= _MIN_STORED
     ]
-    write_json(study, GRAPH, {"evaluations": evaluations, "names": list(names), "factors": factors})
+    graph = {"evaluations": evaluations, "converged": interactions.converged, "names": list(names), "factors": factors}
+    write_json(study, GRAPH, graph)

@@ -14,7 +14,7 @@ from dechbo.errors import ParameterError, SpaceExhausted
 from dechbo.integrations.optuna import adapter
 from dechbo.integrations.optuna.attributes import graph_evaluations
 from dechbo.integrations.optuna.trials import HistoryReader, TrialHistory
-from dechbo.interactions import Interaction
+from dechbo.interactions import Interactions
 from dechbo.models.model import REBUILD_EVERY
 from dechbo.optimizer import Optimizer
 
@@ -71,7 +71,7 @@ class StudyOptimizer:
             return False
         return params in self._points(self.history(study, own))
 
-    def new_graph(self, study: Study, history: TrialHistory) -> list[Interaction] | None:
+    def new_graph(self, study: Study, history: TrialHistory) -> Interactions | None:
         """The graph of the model of the next ask; None if the stored one is as recent.
 
         The ask then uses this model, so the graph only costs the shares of variance and one read of the storage.
