@@ -263,7 +263,7 @@ def draw(rows: list[dict[str, Any]], peers: list[dict[str, Any]], path: Path) ->
                     xs.append(f + 0.24 * (c - 1) + 0.05 * (k - 1.5))
                     ys.append(float(np.mean(found)))
             marker = "osD^"[c % 4]
-            label = f"{method}, d = {dim}" if c == 0 or method == "dechbo" else None
+            label = method if c == 0 else None
             left.plot(xs, ys, marker, color=colour, ms=6, label=label, alpha=0.9)
     left.set_xticks(range(len(families)), families, rotation=20)
     left.set(ylabel="mean AUC of pairs", title="Finding interacting pairs: d = 12 (●), 20 (■), 40 (◆), 10 d points")

@@ -138,7 +138,8 @@ def test_every_committed_record_loads() -> None:
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        ("graph_recovery", {"kind", "dim", "seed", "largest_false"}),
+        ("graph_recovery", {"family", "dim", "count", "seed", "points", "largest_false"}),
+        ("interaction_peers", {"method", "family", "dim", "count", "seed", "auc"}),
         ("learned_regret", {"method", "dim", "seed", "best", "ceiling"}),
         ("many_optima", {"problem", "method", "seed", "evaluations", "regret"}),
     ],

@@ -101,6 +101,14 @@ def test_a_beta_schedule_of_the_theory_says_what_it_switches_off() -> None:
         assert info_of(optimizer).switched_off == switched_off
 
 
+def test_a_given_graph_with_a_large_factor_says_that_its_kernels_are_plain() -> None:
+    for size, switched_off in ((4, ()), (5, ("centred",))):
+        graph = FactorGraph(6, (tuple(range(size)), (5,)) if size == 5 else (tuple(range(4)), (4,), (5,)))
+        optimizer = Optimizer(box(6), seed=0, n_initial=2, graph=graph)
+        run(optimizer, bowl, 3)
+        assert info_of(optimizer).switched_off == switched_off
+
+
 def test_theory_factor_is_smaller_than_theory() -> None:
     betas = []
     for beta in ("theory", "theory-factor"):

@@ -192,6 +192,12 @@ class ModelBuilder:
         return None if level is None else min(level, 1e6)
 
     @property
+    def needs_plain_kernels(self) -> bool:
+        """Whether a given graph has factors too large for centred kernels, which were asked for."""
+        given = isinstance(self.graph, FactorGraph) and self.graph.max_factor_size > MAX_CENTRED_SIZE
+        return given and self.options.centred
+
+    @property
     def _full_factor_allowed(self) -> bool:
         return self.options.full_factor and self.max_factor_size < self.space.dim <= MAX_FULL_DIM
 

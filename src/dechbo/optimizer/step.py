@@ -38,7 +38,7 @@ class SearchProblem:
     search: SearchOptions
     theory: TheoryOptions
     n_initial: int
-    switched_off: tuple[str, ...] = ()  # options that the beta schedule overrides
+    switched_off: tuple[str, ...] = ()  # options that the beta schedule or a given graph overrides
 
     @classmethod
     def of(cls, builder: ModelBuilder, search: SearchOptions, theory: TheoryOptions, n_initial: int) -> SearchProblem:
@@ -47,8 +47,9 @@ class SearchProblem:
         The theory's schedules guarantee no regret for the maximiser of the factors' bounds on grids and for no other
         point, so whatever suggests another point is switched off.
         """
+        plain = ("centred",) if builder.needs_plain_kernels else ()
         if not theory.guaranteed:
-            return cls(builder, search, theory, n_initial)
+            return cls(builder, search, theory, n_initial, plain)
         overridden = {
             "full_factor": builder.options.full_factor and builder.graph == "learned",
             "restarts": search.restarts,
@@ -59,7 +60,7 @@ class SearchProblem:
             replace(search, restarts=False, score="factors"),
             theory,
             n_initial,
-            tuple(name for name, was_on in overridden.items() if was_on),
+            (*plain, *(name for name, was_on in overridden.items() if was_on)),
         )
 
     @property

@@ -37,6 +37,7 @@ Ints = NDArray[np.int64]
 Single = NDArray[np.float32]
 
 MAX_STEP_WORK = 1.6e10  # operations of a step: all triples to d = 50 at t = 500, all pairs to d = 360 at t = 200
+MAX_COMPONENTS = 1_000_000  # of pairs, and of triples: 8 MiB for each array of their variances
 MIN_NOISE = 1e-4  # of values with variance 1; single precision needs some
 START_SHARES = {"singles": 0.5, "pairs": 0.3, "triples": 0.15, "noise": 0.05}  # of the variance
 _POWERS = (2.0, 1.0, 0.5)  # of the ratio, tried in turn; 1/2 never lowers the evidence
@@ -321,8 +322,8 @@ def screen(
     a model where all pairs share one variance and all triples another.
     """
     d, n = data.dim, len(grams.rows[0])
-    paired = min(d, max(2, int(np.sqrt(work / (6 * n)))))
-    tripled = min(d, max(3, int(np.cbrt(work / n)))) if max_size > 2 else 0
+    paired = min(d, max(2, int(np.sqrt(min(work / (6 * n), MAX_COMPONENTS)))))
+    tripled = min(d, max(3, int(np.cbrt(min(work / n, 2 * MAX_COMPONENTS))))) if max_size > 2 else 0
     if paired == d and (tripled == d or max_size == 2):
         return np.arange(d), np.arange(tripled)
     none = np.arange(0)
