@@ -299,9 +299,9 @@ def _dispersed(solutions: Sequence[Solution]) -> list[dict[Scope, float]]:
 
 
 def _joined(parts: Sequence[Trace], *, skipped: int) -> Trace:
-    kept = parts[skipped:]
-    samples = tuple(sample for trace in kept for sample in trace.samples)
-    return Trace(samples, np.concatenate([trace.log_posteriors for trace in kept]))
+    used = parts[skipped:]
+    samples = tuple(sample for trace in used for sample in trace.samples)
+    return Trace(samples, np.concatenate([trace.log_posteriors for trace in used]))
 
 
 def _thinned_graphs(drawn: Sequence[ScopeSet], dim: int, samples: int) -> tuple[tuple[FactorGraph, ...], Array]:
