@@ -61,25 +61,18 @@ class Interactions(list[Interaction]):
 
 
 def interactions_of(model: Model, names: Sequence[str]) -> Interactions:
-    """The interactions of a model with a learned graph.
-
-    Where one factor over all parameters has weight, it is listed too, and holds that part of the variance.
-    """
+    """The interactions of a model with a learned graph."""
     if model.learned is None or not isinstance(model.gp, Ensemble):
         raise OptionError('interactions need a learned graph: Optimizer(space, graph="learned")')
     shares: dict[Scope, float] = {}
     for weight, member in zip(model.gp.weights, model.gp.members, strict=True):
-        if member.domains is None and len(member.graph.scopes) > 1:
+        if member.domains is None:
             raise OptionError("shares of variance need centred kernels: ModelOptions(centred=True)")
-        parts = {member.graph.scopes[0]: 1.0} if member.domains is None else sobol_shares(member, model.data)
-        for scope, share in parts.items():
+        for scope, share in sobol_shares(member, model.data).items():
             shares[scope] = shares.get(scope, 0.0) + weight * share
-    probabilities = {scope: (1 - model.full_weight) * p for scope, p in model.learned.scope_probabilities.items()}
-    if model.full_weight > 0:
-        probabilities[tuple(range(len(names)))] = model.full_weight
     found = [
         Interaction(tuple(names[i] for i in scope), probability, shares.get(scope, 0.0))
-        for scope, probability in probabilities.items()
+        for scope, probability in model.learned.scope_probabilities.items()
         if probability > 0
     ]
     return Interactions(found, converged=model.learned.converged)

@@ -96,8 +96,9 @@ class TheoryOptions:
     beta
         "practical", "theory", "theory-factor" (see ``dechbo.acquisition.beta``), a number, or a callable of t.
         The two schedules of the theory guarantee no regret for the maximiser of the factors' bounds and for no other
-        point. So they switch off ``ModelOptions.full_factor``, ``SearchOptions.restarts`` and
-        ``SearchOptions(score="joint")``; ``Optimizer.info.switched_off`` names what they switched off.
+        point. So they switch off ``SearchOptions(score="joint")``, and ``Optimizer.info.switched_off`` says so.
+        A number or a callable is the beta of the bound: without ``score="factors"`` every ask maximises the committee's
+        averaged bound with this beta, instead of the portfolio.
     delta
         The probability with which the guarantee may fail.
     """

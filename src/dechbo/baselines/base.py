@@ -15,7 +15,7 @@ from dechbo import checks
 from dechbo.data.evaluation import Evaluation, Params
 from dechbo.data.history import History, same_coordinates
 from dechbo.errors import OptionError
-from dechbo.search.grid_search import MAX_ENUMERATED
+from dechbo.search.draws import MAX_ENUMERATED
 from dechbo.space import Space
 from dechbo.threads import one_blas_thread
 

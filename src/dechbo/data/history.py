@@ -76,6 +76,22 @@ class History:
         return [self.points[evaluation.number] for evaluation in self.evaluations if evaluation.failed]
 
     @property
+    def unresolved(self) -> Array:
+        """Pending points and failures, (n, d): places that need no other look."""
+        return np.array(self.pending + self.failures).reshape(-1, self.space.dim)
+
+    @property
+    def reports_constraints(self) -> bool:
+        """Whether an evaluation has reported constraints."""
+        return any(evaluation.constraints for evaluation in self.evaluations)
+
+    @property
+    def feasible_successes(self) -> NDArray[np.bool_]:
+        """Which of the successes satisfy every constraint, reported or known."""
+        feasible = {evaluation.number for evaluation in self.feasible}
+        return np.array([evaluation.number in feasible for evaluation in self.successes], dtype=bool)
+
+    @property
     def successes(self) -> list[Evaluation]:
         """Evaluations that gave a number."""
         return [evaluation for evaluation in self.evaluations if not evaluation.failed]

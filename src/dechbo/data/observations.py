@@ -55,6 +55,10 @@ class Observations:
         X = np.vstack([self.X, coordinates])
         return Observations(X, np.append(self.y, value), np.append(self.noise, noise))
 
+    def first(self, size: int) -> Observations:
+        """The first ``size`` observations."""
+        return self if size >= len(self) else Observations(self.X[:size], self.y[:size], self.noise[:size])
+
     def evenly_spaced(self, size: int) -> Observations:
         """At most ``size`` observations, evenly spaced in the order of evaluation."""
         if size >= len(self):

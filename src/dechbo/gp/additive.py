@@ -21,7 +21,7 @@ from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp.centring import Domain
 from dechbo.gp.correlation import Correlation
-from dechbo.gp.gram import contraction, factor_sum_slopes, factor_sums, gram
+from dechbo.gp.gram import contraction, cross_gram, factor_sum_slopes, factor_sums, gram
 from dechbo.gp.kernels import KERNELS, kernel_codes
 from dechbo.graph import FactorGraph
 
@@ -30,7 +30,6 @@ Array = NDArray[np.float64]
 CONSTANT_VARIANCE = 1.0  # prior variance of the constant that goes with centred factors, for standardised values
 MIN_BATCH = 16  # points from which joint predictions are computed variable by variable
 MIN_DEVIATION = 1e-9  # below this, the gradient of a deviation is not followed
-MAX_CHUNK = 2**22  # numbers in memory at once
 _JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
 
@@ -282,19 +281,10 @@ class AdditivePosterior:
             for row, point in zip(rows, points, strict=True):
                 row[:] = self.covariances(point)[0].sum(axis=0) + self.gp.constant_variance
             return rows.T
-        graph, matrix = self.gp.graph, self.gp.correlation.matrix
-        chunk = max(1, MAX_CHUNK // (graph.dim * len(self.X)))
-        for start in range(0, len(points), chunk):
-            at = points[start : start + chunk]
-            single = [matrix(i, at[:, i], self.X[:, i]) for i in range(graph.dim)]
-            total = rows[start : start + chunk]
-            total[:] = self.gp.constant_variance
-            for variance, scope in zip(self.gp.hyperparameters.variances, graph.scopes, strict=True):
-                product = variance * single[scope[0]]
-                for i in scope[1:]:
-                    product *= single[i]
-                total += product
-        return rows.T
+        gp = self.gp
+        both = gp.correlation.pairs(np.vstack([self.X, points]))
+        cross = cross_gram(gp.graph, both, gp.hyperparameters.variances, len(self.X))
+        return cross + gp.constant_variance
 
     def _moments(self, covariance: Array, prior: Array) -> tuple[Array, Array]:
         mean = covariance.T @ self.alpha

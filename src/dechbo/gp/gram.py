@@ -26,6 +26,12 @@ def gram(graph: FactorGraph, pairs: Pairs, variances: Array) -> Array:
     return _gram(pairs, graph.starts, graph.members, variances)
 
 
+def cross_gram(graph: FactorGraph, pairs: Pairs, variances: Array, first: int) -> Array:
+    """K between the ``first`` points of ``pairs`` and the others: (first, others)."""
+    cross: Array = _cross_gram(pairs, graph.starts, graph.members, variances, first)
+    return cross
+
+
 def pair_rows(pairs: Pairs, first: Ints, second: Ints) -> NDArray[np.float32]:
     """k_i of the pairs (``first``, ``second``) of observations, in single precision: (len(first), d)."""
     rows = np.empty((len(first), pairs.z.shape[1]), dtype=np.float32)
@@ -176,44 +182,66 @@ def _gram(pairs: Pairs, starts: Ints, members: Ints, variances: Array) -> Array:
     n, d = pairs.z.shape
     block = np.empty((5, d, BLOCK))
     k, dk = np.empty((d, BLOCK)), np.empty((d, BLOCK))
-    total = np.empty(BLOCK)
-    product = np.empty(BLOCK)
+    total, product = np.empty(BLOCK), np.empty(BLOCK)
     K = np.empty((n, n))
     for start in range(0, n, BLOCK):
         width = _gather(pairs, start, block)
         for p in range(start + width):
             _block_correlations(pairs, p, block, k, dk)
-            total[:] = 0.0
-            for f in range(len(variances)):
-                first = starts[f]
-                size = starts[f + 1] - first
-                variance = variances[f]
-                i = members[first]
-                if size == 1:
-                    for b in range(BLOCK):
-                        total[b] += variance * k[i, b]
-                elif size == 2:
-                    j = members[first + 1]
-                    for b in range(BLOCK):
-                        total[b] += variance * k[i, b] * k[j, b]
-                elif size == 3:
-                    j = members[first + 1]
-                    m = members[first + 2]
-                    for b in range(BLOCK):
-                        total[b] += variance * k[i, b] * k[j, b] * k[m, b]
-                else:
-                    for b in range(BLOCK):
-                        product[b] = variance
-                    for a in range(first, first + size):
-                        j = members[a]
-                        for b in range(BLOCK):
-                            product[b] *= k[j, b]
-                    for b in range(BLOCK):
-                        total[b] += product[b]
+            _block_sum(starts, members, variances, k, product, total)
             for b in range(width):
                 K[p, start + b] = total[b]
                 K[start + b, p] = total[b]
     return K
+
+
+@compiled
+def _cross_gram(pairs: Pairs, starts: Ints, members: Ints, variances: Array, first: int) -> Array:
+    n, d = pairs.z.shape
+    block = np.empty((5, d, BLOCK))
+    k, dk = np.empty((d, BLOCK)), np.empty((d, BLOCK))
+    total, product = np.empty(BLOCK), np.empty(BLOCK)
+    K = np.empty((first, n - first))
+    for start in range(first, n, BLOCK):
+        width = _gather(pairs, start, block)
+        for p in range(first):
+            _block_correlations(pairs, p, block, k, dk)
+            _block_sum(starts, members, variances, k, product, total)
+            for b in range(width):
+                K[p, start - first + b] = total[b]
+    return K
+
+
+@compiled
+def _block_sum(starts: Ints, members: Ints, variances: Array, k: Array, product: Array, total: Array) -> None:
+    """total = sum_I s_I prod_{i in I} k_i of one block; ``product`` is scratch."""
+    total[:] = 0.0
+    for f in range(len(variances)):
+        first = starts[f]
+        size = starts[f + 1] - first
+        variance = variances[f]
+        i = members[first]
+        if size == 1:
+            for b in range(BLOCK):
+                total[b] += variance * k[i, b]
+        elif size == 2:
+            j = members[first + 1]
+            for b in range(BLOCK):
+                total[b] += variance * k[i, b] * k[j, b]
+        elif size == 3:
+            j = members[first + 1]
+            m = members[first + 2]
+            for b in range(BLOCK):
+                total[b] += variance * k[i, b] * k[j, b] * k[m, b]
+        else:
+            for b in range(BLOCK):
+                product[b] = variance
+            for a in range(first, first + size):
+                j = members[a]
+                for b in range(BLOCK):
+                    product[b] *= k[j, b]
+            for b in range(BLOCK):
+                total[b] += product[b]
 
 
 @compiled

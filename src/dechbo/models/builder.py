@@ -7,13 +7,12 @@ resume replays at most nine of them and arrives at the same model, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
 
 from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations, Standardisation
@@ -29,17 +28,31 @@ Array = NDArray[np.float64]
 
 MAX_AVERAGED_VALUES = 64  # discrete parameters with more values are averaged over the unit interval
 MAX_CENTRED_SIZE = 4  # given graphs with larger factors keep plain kernels: closing them would add too many subsets
-MAX_FULL_DIM = 200  # variables up to which one factor over all of them is tried
-MAX_FULL_SHARE = 0.75  # of the asks that may search the model with one factor over all variables
-DECISIVE_LOG_ODDS = 5.0  # log Bayes factor from which evidence is called decisive (Kass and Raftery 1995: 2 log B > 10)
-MIN_WEIGHT = 0.01  # a member with less weight than this is left out
-RAPID_ITERATIONS = 15  # of a fit that serves one ask
 MAX_CONSTRAINT_RATIO = 10.0  # constraint values are clipped at this multiple of their median magnitude
 
 
 def kernels_of(space: Space, kernel: str) -> list[str]:
     """The kernel of each variable; categories have their own."""
     return ["categorical" if flag else kernel for flag in space.is_categorical]
+
+
+def domains_of(space: Space) -> list[Domain]:
+    """What centred kernels average over: the unit interval, or the values of a discrete parameter."""
+    return [
+        parameter.grid(MAX_AVERAGED_VALUES) if parameter.cardinality <= MAX_AVERAGED_VALUES else None
+        for parameter in space.parameters
+    ]
+
+
+def carried(gp: AdditiveGP, graph: FactorGraph) -> AdditiveGP:
+    """The hyperparameters of ``gp`` on another graph of all singletons and pairs."""
+    if graph == gp.graph:
+        return gp
+    d, theta = graph.dim, gp.hyperparameters
+    # a new pair gets the average variance of the old ones
+    pairs = np.full(len(graph.scopes) - d, theta.variances[d:].mean() if len(theta.variances) > d else 0.0)
+    moved = Hyperparameters(theta.lengthscales, np.concatenate([theta.variances[:d], pairs]), theta.noise)
+    return AdditiveGP(graph, moved, kernel=gp.kernels, domains=gp.domains)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,67 +135,11 @@ class ModelBuilder:
         # chains need smooth functions to tell interactions from noise, the search may need rough ones: refit
         graphs = learned.graphs if self.options.centred else tuple(maximal_scopes(graph) for graph in learned.graphs)
         members = tuple(self._fitted(graph, data, noise, self.options.centred) for graph in graphs)
-        additive = Ensemble(members, tuple(learned.weights.tolist()))
-        gp, weight = self._with_full_factor(additive, data, noise)
-        return Model(gp, data, scaling, len(data), refitted=True, learned=learned, full_weight=weight)
+        gp = Ensemble(members, tuple(learned.weights.tolist()))
+        return Model(gp, data, scaling, len(data), refitted=True, learned=learned)
 
     def _fitted(self, graph: FactorGraph, data: Observations, noise: float | None, centred: bool) -> AdditiveGP:
         return fit(graph, data, kernel=self.kernels, domains=self.domains if centred else None, noise=noise)
-
-    def _with_full_factor(self, additive: Ensemble, data: Observations, noise: float | None) -> tuple[Ensemble, float]:
-        """The ensemble with a member that has one factor over all variables, and that member's weight.
-
-        The weight is one half where the evidence for it is decisive; below MIN_WEIGHT the member is left out.
-        """
-        d = self.space.dim
-        if not self._full_factor_allowed:
-            return additive, 0.0
-        full = self._fitted(FactorGraph(d, (tuple(range(d)),)), data, noise, centred=False)
-
-        # log odds by evidence and by leave-one-out prediction; the smaller one counts
-        def log_odds(measure: Callable[[AdditiveGP], float]) -> float:
-            small = logsumexp([measure(member) for member in additive.members], b=additive.weights)
-            return float(measure(full) - small)
-
-        odds = min(log_odds(lambda gp: gp.log_evidence(data)), log_odds(lambda gp: gp.log_predictive(data)))
-        weight = float(expit(odds - DECISIVE_LOG_ODDS))
-        if weight < MIN_WEIGHT:
-            return additive, 0.0
-        weights = (*(float((1 - weight) * w) for w in additive.weights), weight)
-        return Ensemble((*additive.members, full), weights), weight
-
-    def searched_by(self, model: Model, index: int) -> Surrogate:
-        """The surrogate that ask ``index`` searches: the small factors, or the one factor over all variables.
-
-        Drawn by their weights, with at least a quarter for the small factors: near a local optimum one factor explains
-        any smooth function well and sees nothing else, while the small factors search globally.
-        """
-        if model.full_weight == 0 or not isinstance(model.gp, Ensemble):
-            return model.gp
-        *small, full = model.gp.members
-        if np.random.default_rng([self.seed, 4, index]).random() < min(model.full_weight, MAX_FULL_SHARE):
-            return full
-        weights = np.array(model.gp.weights[:-1])
-        total = weights.sum()
-        shares = weights / total if total > 0 else np.full(len(small), 1 / len(small))
-        return Ensemble(tuple(small), tuple(shares.tolist()))
-
-    def restarted(self, model: Model, data: Observations, scaling: Standardisation) -> AdditiveGP:
-        """A quick fit to other values of the same evaluations, which ``scaling`` made of the model's own.
-
-        It takes the first graph of the model or, where allowed, one factor over all variables: whichever has the better
-        leave-one-out prediction. The squared exponential kernel follows the overall shape and ignores ripples.
-        """
-        first = model.gp.members[0] if isinstance(model.gp, Ensemble) else model.gp
-        d, graph = self.space.dim, first.graph
-        noise = self._level(model.scaling.scale, scaling.scale)
-        kernels = kernels_of(self.space, "se")
-        rapidly = partial(fit, data=data, kernel=kernels, noise=noise, iterations=RAPID_ITERATIONS, single_start=True)
-        small = rapidly(graph, domains=first.domains)
-        if self.graph != "learned" or not self._full_factor_allowed:
-            return small
-        full = rapidly(FactorGraph(d, (tuple(range(d)),)))
-        return max(small, full, key=lambda gp: gp.log_predictive(data))
 
     def _level(self, *scales: float) -> float | None:
         """The noise variance that the user gave, in units of the product of ``scales``."""
@@ -191,28 +148,21 @@ class ModelBuilder:
             level = None if level is None else level / scale / scale
         return None if level is None else min(level, 1e6)
 
+    def grid_recurs(self, model: Model, index: int) -> bool:
+        """Whether the ask after ``index`` has the same factors and hyperparameters on the same grid."""
+        return self.graph != "random" and not model.constraints and model.is_reused_after(index)
+
     @property
     def needs_plain_kernels(self) -> bool:
         """Whether a given graph has factors too large for centred kernels, which were asked for."""
         given = isinstance(self.graph, FactorGraph) and self.graph.max_factor_size > MAX_CENTRED_SIZE
         return given and self.options.centred
 
-    @property
-    def _full_factor_allowed(self) -> bool:
-        return self.options.full_factor and self.max_factor_size < self.space.dim <= MAX_FULL_DIM
-
     def _carried(self, gp: Surrogate, index: int) -> Surrogate:
         """The same surrogate; for random forests, its hyperparameters on the forest of ask ``index``."""
         if self.graph != "random" or not isinstance(gp, AdditiveGP):
             return gp
-        graph = self.graph_at(index)
-        if graph == gp.graph:
-            return gp
-        d, theta = self.space.dim, gp.hyperparameters
-        # a new pair gets the average variance of the old ones
-        pairs = np.full(len(graph.scopes) - d, theta.variances[d:].mean() if len(theta.variances) > d else 0.0)
-        carried = Hyperparameters(theta.lengthscales, np.concatenate([theta.variances[:d], pairs]), theta.noise)
-        return AdditiveGP(graph, carried, kernel=gp.kernels, domains=gp.domains)
+        return carried(gp, self.graph_at(index))
 
     def _warm(self, gp: Surrogate, data: Observations, noise: float | None) -> Surrogate:
         if isinstance(gp, Ensemble):
@@ -225,11 +175,8 @@ class ModelBuilder:
 
     @cached_property
     def domains(self) -> list[Domain]:
-        """What centred kernels average over: the unit interval, or the values of a discrete parameter."""
-        return [
-            parameter.grid(MAX_AVERAGED_VALUES) if parameter.cardinality <= MAX_AVERAGED_VALUES else None
-            for parameter in self.space.parameters
-        ]
+        """What centred kernels average over."""
+        return domains_of(self.space)
 
     @property
     def kernels(self) -> list[str]:

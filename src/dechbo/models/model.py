@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dechbo.data.observations import Observations, Standardisation
 from dechbo.gp import Surrogate
 from dechbo.structure import StructurePosterior
+
+Array = NDArray[np.float64]
 
 REBUILD_EVERY = 10  # every tenth ask fits its model from nothing but the seed and the evaluations
 OUTLIER_DEVIATIONS = 100.0  # a value this many standard deviations away makes a new fit due at once
@@ -23,8 +28,16 @@ class Model:
     fitted_on: int  # observations at the last fit
     refitted: bool
     learned: StructurePosterior | None = None  # the result of structure learning, where the graph is learned
-    full_weight: float = 0.0  # of the member with one factor over all variables
     constraints: Mapping[str, Model] = field(default_factory=dict)  # one model of -c for each constraint told
+
+    def moments(self, points: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation at ``points`` (n, d), in standard units."""
+        return self.gp.condition(self.data).joint(points)
+
+    def predict(self, point: Array) -> tuple[float, float]:
+        """Mean and standard deviation at one point, in the units of the values."""
+        mean, deviation = self.moments(point[None])
+        return self.scaling.original(float(mean[0])), self.scaling.scale * float(deviation[0])
 
     def is_reused_after(self, index: int) -> bool:
         """Whether the ask after ``index``, with one more observation, keeps these hyperparameters."""

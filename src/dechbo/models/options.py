@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dechbo.checks import flag, one_of, whole
+from dechbo.errors import OptionError
 from dechbo.gp.kernels import NUMERIC_KERNELS
 from dechbo.structure import StructureOptions
+
+MEMBERS = ("smooth", "rough", "whole", "scaled")
+ALL_MEMBERS = (*MEMBERS, "sparse")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +26,11 @@ class ModelOptions:
         With True each factor is the pure effect of its parameters, beyond any subset of them, and a given graph is
         closed under subsets, unless a factor has more than 4 parameters. With False, or with such a factor, each factor
         is a free function of its parameters and the graph stays as it is.
-    full_factor
-        For a learned graph: whether a model with one factor over all parameters may take part, as far as the evidence
-        asks for it. With more than 8 parameters its point is found off the grid, without a certificate.
-        ``TheoryOptions(beta="theory")`` and ``"theory-factor"`` switch it off.
+    members
+        The models of the committee, of "smooth", "rough" (small factors), "whole", "scaled", "sparse" (one factor over
+        all parameters); see ``docs/how-it-decides.md``. With ``SearchOptions(score="factors")`` there is no committee.
+    warp
+        Whether a monotone transform may compress the worst values, where the evidence asks for it.
     graph_samples
         For a learned graph: how many sampled graphs the acquisition averages (Eq. 5).
     structure
@@ -33,12 +39,21 @@ class ModelOptions:
 
     kernel: str = "matern52"
     centred: bool = True
-    full_factor: bool = True
+    members: tuple[str, ...] = MEMBERS
+    warp: bool = True
     graph_samples: int = 3
     structure: StructureOptions = field(default_factory=StructureOptions)
 
     def __post_init__(self) -> None:
         one_of("kernel", self.kernel, NUMERIC_KERNELS)
         flag("centred", self.centred)
-        flag("full_factor", self.full_factor)
+        flag("warp", self.warp)
+        object.__setattr__(self, "members", _members(self.members))
         object.__setattr__(self, "graph_samples", whole("graph_samples", self.graph_samples, 1))
+
+
+def _members(names: object) -> tuple[str, ...]:
+    listed = tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else ()
+    if not listed or len(set(listed)) < len(listed) or any(name not in ALL_MEMBERS for name in listed):
+        raise OptionError(f"members must be some of {', '.join(ALL_MEMBERS)}, each once, got {names!r}")
+    return listed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dechbo.data.history import History
 from dechbo.errors import NoObservations
@@ -20,37 +20,27 @@ class Replayed:
     model: Model
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class RefitSchedule:
-    """The models of the asks of one optimiser."""
+    """The models of the asks of one optimiser, and the latest of them."""
 
     builder: ModelBuilder
     latest: tuple[Key, Model] | None = None  # of the last ask
     preview: tuple[Key, Model] | None = None  # of the last answer between asks
 
-    def next(self, history: History) -> tuple[Model, list[Replayed]]:
+    def model(self, history: History) -> tuple[Model, list[Replayed]]:
         """The model of the next ask, and the earlier ones replayed on the way to it."""
-        key = (len(history.asked), len(history.evaluations))
-        model, replayed = self._at(history, key)
-        self.latest = (key, model)
-        return model, replayed
-
-    def preview_model(self, history: History) -> tuple[Model, list[Replayed]]:
-        """The model that the next ask would use, for predictions between asks."""
         if not history.successes:
             raise NoObservations("the model needs at least one successful evaluation: tell one first")
-        key = (len(history.asked), len(history.evaluations))
-        model, replayed = self._at(history, key)
-        self.preview = (key, model)
-        return model, replayed
+        return self._at(history, _key(history))
 
-    def forget(self) -> None:
-        """Build the next model from the history alone."""
-        self.latest = self.preview = None
+    def after_ask(self, history: History, model: Model) -> RefitSchedule:
+        """The schedule after an ask that used ``model``."""
+        return replace(self, latest=(_key(history), model))
 
-    def grid_recurs(self, model: Model, index: int) -> bool:
-        """Whether the ask after ``index`` has the same factors and hyperparameters on the same grid."""
-        return self.builder.graph != "random" and not model.constraints and model.is_reused_after(index)
+    def after_preview(self, history: History, model: Model) -> RefitSchedule:
+        """The schedule after predictions between asks, which do not advance it."""
+        return replace(self, preview=(_key(history), model))
 
     def _at(self, history: History, key: Key) -> tuple[Model, list[Replayed]]:
         """The model of an ask, advanced from the latest one or replayed from the last cold one."""
@@ -72,3 +62,7 @@ class RefitSchedule:
                 model = advance(model, j, history.evaluations[: asked.n_evaluations], history.points)
                 replayed.append(Replayed(j, model))
         return advance(model, index, history.evaluations, history.points), replayed
+
+
+def _key(history: History) -> Key:
+    return len(history.asked), len(history.evaluations)

@@ -24,14 +24,14 @@ from dechbo.graph import FactorGraph
 from dechbo.interactions import Interactions, interactions_of
 from dechbo.maxsum import Maximizer, MaxSum
 from dechbo.models.builder import ModelBuilder
+from dechbo.models.committee import Committee
 from dechbo.models.model import Model
 from dechbo.models.options import ModelOptions
-from dechbo.models.refits import RefitSchedule, Replayed
 from dechbo.optimizer import options
 from dechbo.optimizer.info import AskInfo
-from dechbo.optimizer.step import SearchProblem, initial_point, model_point, needs_initial_point
+from dechbo.optimizer.step import SearchProblem, State, believe, factor_model, suggest
 from dechbo.search.engine import Engine, LocalEngine
-from dechbo.search.grids import Granularity, base_candidates, gridded
+from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
 from dechbo.space import Space
 from dechbo.space.fixed import check_fixed, fixed_coordinates
@@ -68,8 +68,8 @@ class Optimizer:
     space
         The parameters: ``Space({"lr": Float(1e-5, 1, log=True), ...})``. Its known constraints are never broken.
     graph
-        Which parameters interact. "learned" (the default): graphs are sampled from the data every ten asks and
-        averaged; see ``interactions``. "random": all singletons and a random spanning tree of pairs, drawn for every
+        Which parameters interact. "learned" (the default): learned from the data, each time they have doubled; see
+        ``interactions``. "random": all singletons and a random spanning tree of pairs, drawn for every
         ask. A ``FactorGraph``: that of the objective; learned constraints have graphs of their own.
     direction
         "minimize" or "maximize".
@@ -87,9 +87,9 @@ class Optimizer:
     engine
         Where tables are built and maximised; ``LocalEngine(maximizer)`` if not given.
     model, search, theory
-        Everything else: ``ModelOptions`` (kernel, structure learning), ``SearchOptions`` (score, restarts, grids),
-        ``TheoryOptions`` (beta schedule). A theoretical beta schedule switches some of the others off, as its docstring
-        says; ``info.switched_off`` names them.
+        Everything else: ``ModelOptions`` (members, kernel, structure learning), ``SearchOptions`` (score, grids),
+        ``TheoryOptions`` (beta schedule). A theoretical beta schedule switches the committee off, as its docstring
+        says; ``info.switched_off`` names it.
     """
 
     @options.known_options("Optimizer", options.GROUPED)
@@ -129,7 +129,8 @@ class Optimizer:
         self.theory = checks.instance("theory", theory, TheoryOptions)
         builder = ModelBuilder(space, self.graph, self.seed, self._sign, self.noise, self.max_factor_size, self.model)
         self._problem = SearchProblem.of(builder, self.search, self.theory, self.n_initial)
-        self._models = RefitSchedule(self._problem.builder)
+        self._state = State()
+        self._structure: tuple[int, Model] | None = None  # of ``interactions``, with the number of evaluations
         self._history = History(space)
         self._lock = threading.RLock()
         self.info: AskInfo | None = None
@@ -148,14 +149,14 @@ class Optimizer:
         beta                   0.2 m log(2 t), m the largest factor up to 3 (the theory's explore far too much)
         max-sum                30 rounds as in the paper's experiments, half damped; exact where there is no cycle
         grids                  a base grid within a budget of work, then log2(1 + t) / 4 zooms that halve the spacing
-        beyond the grids       nothing: no continuous polish, no joint bound, no restarts
+        beyond the grids       nothing: no continuous polish, no committee
         =====================  ======================================================================================
         """
         chosen: dict[str, Any] = {
             "graph": "learned",
             "maximizer": MaxSum(rounds=30, damping=0.5),
-            "model": ModelOptions(graph_samples=3, centred=False, full_factor=False),
-            "search": SearchOptions(score="factors", restarts=False, granularity=Granularity(polish_steps=0)),
+            "model": ModelOptions(graph_samples=3, centred=False),
+            "search": SearchOptions(score="factors", granularity=Granularity(polish_steps=0)),
             "theory": TheoryOptions(beta="practical"),
         }
         return cls(space, max_factor_size=max_factor_size, **{**chosen, **options})
@@ -182,14 +183,9 @@ class Optimizer:
     @one_blas_thread
     def _ask_one(self, fixed: Params) -> Params:
         started = time.perf_counter()
-        problem, history, coordinates = self._problem, self._history, fixed_coordinates(self.space, fixed)
-        if needs_initial_point(problem, history):
-            point = initial_point(problem, history, coordinates)
-            info = AskInfo("initial design", 0.0, switched_off=problem.switched_off)
-        else:
-            model = self._prepared(*self._models.next(history))
-            recurring = self._models.grid_recurs(model, len(history.asked))
-            point, info = model_point(problem, history, model, self._engine, coordinates, recurring=recurring)
+        history, coordinates = self._history, fixed_coordinates(self.space, fixed)
+        suggested, self._state = suggest(self._problem, history, self._state, coordinates, self._engine)
+        point, info = suggested.point, suggested.info
         params = {**self.space.decode(point), **fixed}
         if self.space.constraints:
             params = repair_rounding(self.space, params, fixed)
@@ -240,7 +236,7 @@ class Optimizer:
             had_fixed = any(asked.fixed for asked in self._history.asked)  # cached tables have fixed coordinates
             history, continues = self._history.replayed(evaluations, pending, self.n_initial)
             if had_fixed or not continues:
-                self._models.forget()
+                self._state, self._structure = State(), None
             self._history = history
 
     # -------------------------------------------------------- predictions
@@ -259,54 +255,48 @@ class Optimizer:
     @property
     def last_graph(self) -> FactorGraph:
         """The factor graph of the latest model; before the first, the one it will start from."""
-        known = self._models.latest or self._models.preview
+        models, learned = self._state.models, self._state.fits.graph
+        known = None if models is None else models.latest or models.preview
         if known is not None:
             return known[1].gp.graph
-        if self.graph == "learned":  # nothing is known yet
-            return FactorGraph.singletons(self.space.dim)
+        if self.graph == "learned":
+            return FactorGraph.singletons(self.space.dim) if learned is None else learned.graph
         return self._problem.builder.graph_at(len(self._history.asked))
 
     @_locked
     def predict(self, params: Mapping[str, Any]) -> tuple[float, float]:
         """Posterior mean and standard deviation of the objective at ``params``, in the user's units."""
-        point = self.space.encode(params)
-        model = self._current_model()
-        mean, deviation = model.gp.condition(model.data).joint(point)
-        return self._sign * model.scaling.original(float(mean[0])), model.scaling.scale * float(deviation[0])
+        mean, deviation = self._belief().predict(self.space.encode(params))
+        return self._sign * mean, deviation
 
     @_locked
     def predict_constraints(self, params: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
         """Posterior mean and standard deviation of every reported constraint, in the user's units."""
         point = self.space.encode(params)
-        answer = {}
-        for name, model in self._current_model().constraints.items():
-            mean, deviation = model.gp.condition(model.data).joint(point)
-            answer[name] = (-model.scaling.original(float(mean[0])), model.scaling.scale * float(deviation[0]))
-        return answer
+        parts = {name: limit.predict(point) for name, limit in self._committee().constraints.items()}
+        return {name: (-mean, deviation) for name, (mean, deviation) in parts.items()}
 
     @_locked
     def feasible_probability(self, params: Mapping[str, Any]) -> float:
         """The probability that all reported constraints hold at ``params``; 0 where a known constraint is broken."""
         point = self.space.encode(params)
-        models = self._current_model().constraints.values()
-        limits = [LearnedConstraint.of(model, np.empty((0, self.space.dim))) for model in models]
+        limits = [LearnedConstraint.of(limit) for limit in self._committee().constraints.values()]
         return float(np.exp(LogFeasibility(limits).values(point[None])[0])) if self.space.allows(point) else 0.0
 
     @_locked
     def recommend(self) -> Params:
         """The feasible evaluated point with the best posterior mean: what to use when values are noisy."""
-        model = self._current_model()
+        belief = self._belief()
         usable = self._history.feasible
         if not usable:
             raise NoObservations("no evaluation so far is feasible: tell one first")
         points = np.array([self._history.points[evaluation.number] for evaluation in usable])
-        means, _ = model.gp.condition(model.data).joint(points)
-        return dict(usable[int(means.argmax())].params)
+        return dict(usable[int(belief.moments(points)[0].argmax())].params)
 
     @_locked
     def regret_report(self, optimum: float) -> RegretReport:
         """R_n / n and the bound of Theorems 2 and 3, for a known optimum; prints as text."""
-        model = self._current_model()
+        model = self._factor_model()
         values = np.array([self._sign * e.number_value for e in self._history.successes])
         beta = self._problem.beta(len(values), model.gp)
         gp = model.gp.members[0] if isinstance(model.gp, Ensemble) else model.gp
@@ -315,23 +305,26 @@ class Optimizer:
 
     @_locked
     def interactions(self) -> Interactions:
-        """Which parameters interact, the most important first; needs ``graph="learned"`` and centred kernels."""
-        model = self._current_model()
-        return interactions_of(model, self.space.names)
+        """Which parameters interact, the most important first; needs ``graph="learned"`` and centred kernels.
+
+        The graph is learned from all evaluations, with the effort of ``ModelOptions(structure=…)``; an ask makes do
+        with shorter chains.
+        """
+        return interactions_of(self._structure_model(), self.space.names)
 
     @_locked
     def convergence(self) -> Convergence | None:
         """R-hat and effective sample sizes of the chains behind ``interactions``; None if none ran."""
-        learned = self._current_model().learned
+        learned = self._structure_model().learned
         return None if learned is None else learned.convergence
 
     @_locked
     def pair_probabilities(self) -> Array:
         """The probability that each pair of parameters shares a factor, (d, d); needs ``graph="learned"``."""
-        model = self._current_model()
+        model = self._structure_model()
         if model.learned is None:
             raise OptionError('pair probabilities need a learned graph: Optimizer(space, graph="learned")')
-        shared: Array = model.full_weight + (1 - model.full_weight) * model.learned.pair_probabilities
+        shared: Array = model.learned.pair_probabilities.copy()
         np.fill_diagonal(shared, 0.0)
         return shared
 
@@ -377,25 +370,34 @@ class Optimizer:
     def _sign(self) -> float:
         return 1.0 if self.direction == "maximize" else -1.0
 
-    def _current_model(self) -> Model:
-        """The model for predictions between asks."""
-        return self._prepared(*self._models.preview_model(self._history))
+    def _belief(self) -> Committee | Model:
+        """What the next ask would believe."""
+        joint = self.search.score == "joint" and not self.theory.guaranteed
+        return self._committee() if joint else self._factor_model()
 
-    def _prepared(self, model: Model, replayed: Sequence[Replayed]) -> Model:
-        """``model``, with the engine's caches where the replayed asks had brought them."""
-        builder, granularity = self._problem.builder, self._problem.search.granularity
-        try:
-            for ask in replayed:
-                on_grid = gridded(builder.searched_by(ask.model, ask.index), self.space)
-                if on_grid is not None and self._models.grid_recurs(ask.model, ask.index):
-                    data = ask.model.data
-                    fixed = fixed_coordinates(self.space, self._history.asked[ask.index].fixed)
-                    grid = base_candidates(self.space, on_grid.graph, len(data), fixed, granularity)
-                    self._engine.prepare(on_grid, data, grid)
-        except BaseException:  # interrupted half-way: the next ask replays all of it
-            self._models.forget()
-            raise
+    def _committee(self) -> Committee:
+        if not self._history.successes:
+            raise NoObservations("the model needs at least one successful evaluation: tell one first")
+        committee, self._state = believe(self._problem, self._history, self._state)
+        return committee
+
+    def _factor_model(self) -> Model:
+        """The factors' model that the next ask would use."""
+        model, schedule = factor_model(self._problem, self._history, self._state, self._engine)
+        self._state = replace(self._state, models=schedule.after_preview(self._history, model))
         return model
+
+    def _structure_model(self) -> Model:
+        """The model behind ``interactions``: the factors' own, or one learned from all evaluations."""
+        if self._problem.search.score == "factors":
+            return self._factor_model()
+        history = self._history
+        if not history.successes:
+            raise NoObservations("the model needs at least one successful evaluation: tell one first")
+        known = len(history.evaluations)
+        if self._structure is None or self._structure[0] != known:
+            self._structure = known, self._problem.builder.advance(None, known, history.evaluations, history.points)
+        return self._structure[1]
 
     def _check_remaining(self, wanted: int, fixed: Params) -> None:
         """Refuse to ask for what the known constraints forbid, or for more points than a finite space has left."""

@@ -97,7 +97,8 @@ def from_json(space: Space, saved: Mapping[str, Any]) -> dict[str, Any]:
         maximizer = dict(options["maximizer"])
         options["maximizer"] = _MAXIMIZERS[maximizer.pop("name")](**maximizer)
     model, search = dict(options["model"]), dict(options["search"])
-    options["model"] = ModelOptions(**{**model, "structure": StructureOptions(**model["structure"])})
+    structure = StructureOptions(**model["structure"])
+    options["model"] = ModelOptions(**{**model, "members": tuple(model["members"]), "structure": structure})
     options["search"] = SearchOptions(**{**search, "granularity": Granularity(**search["granularity"])})
     if options["theory"]["beta"] == CUSTOM:
         options["theory"] = CUSTOM

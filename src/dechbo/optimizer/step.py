@@ -1,30 +1,41 @@
-"""One step: from a history and a model to the next point."""
+"""One step: from a history to the next point.
+
+``suggest`` is pure: a problem, a history and a state go in, a suggestion and the next state come out. The state only
+saves work: from an empty one the same suggestion comes, bit for bit.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.acquisition import BetaContext, beta_schedule
-from dechbo.acquisition.feasibility import LearnedConstraint
 from dechbo.data.history import History
 from dechbo.errors import SpaceExhausted
 from dechbo.gp import Surrogate
+from dechbo.graph import FactorGraph
 from dechbo.models.builder import ModelBuilder
+from dechbo.models.committee import Committee
+from dechbo.models.members import CommitteeBuilder, Fits
 from dechbo.models.model import Model
-from dechbo.optimizer.info import AskInfo
-from dechbo.search.constrained import ConstrainedSearch
+from dechbo.models.refits import RefitSchedule, Replayed
+from dechbo.optimizer.info import AskInfo, Opinion
+from dechbo.search.decision import Portfolio, decide
+from dechbo.search.draws import bounded_draws
 from dechbo.search.engine import Engine
 from dechbo.search.excluded import Excluded
-from dechbo.search.grid_search import Search, bounded_draws
+from dechbo.search.grid_search import FactorSearch
+from dechbo.search.grids import base_candidates, gridded
 from dechbo.search.initial import initial_points
-from dechbo.search.joint_search import N_INCUMBENTS
+from dechbo.search.joint_search import N_INCUMBENTS, JointSearch
+from dechbo.search.maxsum_proposal import MaxSumProposal, maxsum_proposal
 from dechbo.search.options import SearchOptions
 from dechbo.space import Space
+from dechbo.space.fixed import fixed_coordinates
 from dechbo.theory import TheoryOptions, lipschitz_estimate, step_bound
 
 Array = NDArray[np.float64]
@@ -34,7 +45,7 @@ Array = NDArray[np.float64]
 class SearchProblem:
     """Everything about a run that no evaluation changes."""
 
-    builder: ModelBuilder
+    builder: ModelBuilder  # of the factors' model
     search: SearchOptions
     theory: TheoryOptions
     n_initial: int
@@ -45,28 +56,23 @@ class SearchProblem:
         """The problem with the options that the beta schedule allows.
 
         The theory's schedules guarantee no regret for the maximiser of the factors' bounds on grids and for no other
-        point, so whatever suggests another point is switched off.
+        point, so the committee is switched off.
         """
         plain = ("centred",) if builder.needs_plain_kernels else ()
-        if not theory.guaranteed:
+        if not theory.guaranteed or search.score == "factors":
             return cls(builder, search, theory, n_initial, plain)
-        overridden = {
-            "full_factor": builder.options.full_factor and builder.graph == "learned",
-            "restarts": search.restarts,
-            'score="joint"': search.score == "joint",
-        }
-        return cls(
-            replace(builder, options=replace(builder.options, full_factor=False)),
-            replace(search, restarts=False, score="factors"),
-            theory,
-            n_initial,
-            (*plain, *(name for name, was_on in overridden.items() if was_on)),
-        )
+        return cls(builder, replace(search, score="factors"), theory, n_initial, (*plain, 'score="joint"'))
 
     @property
     def space(self) -> Space:
         """The parameters."""
         return self.builder.space
+
+    @property
+    def committees(self) -> CommitteeBuilder:
+        """The builder of committees for the same run."""
+        b = self.builder
+        return CommitteeBuilder(b.space, b.graph, b.seed, b.sign, b.noise, b.max_factor_size, b.options)
 
     @property
     def may_repeat(self) -> bool:
@@ -79,6 +85,101 @@ class SearchProblem:
         lipschitz = max(lipschitz_estimate(gp), 1e-3)
         context = BetaContext(gp.graph, logs, self.theory.delta, lipschitz=lipschitz)
         return beta_schedule(self.theory.beta)(t, context)
+
+    def portfolio(self, t: int) -> Portfolio:
+        """The scores that take turns; with a beta of the user's own, only the bound with that beta."""
+        if isinstance(self.theory.beta, str):
+            return Portfolio()
+        context = BetaContext(FactorGraph.singletons(self.space.dim), np.zeros(self.space.dim), self.theory.delta)
+        return Portfolio(("bound",), beta_schedule(self.theory.beta)(t, context), doubt=False)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What is kept between asks to save work."""
+
+    fits: Fits = field(default_factory=Fits)
+    committee: tuple[int, Committee] | None = None  # with the number of evaluations it knows
+    models: RefitSchedule | None = None  # of the factors' model
+
+
+@dataclass(frozen=True, eq=False)
+class Suggested:
+    """A point, and what the ask did to find it."""
+
+    point: Array
+    info: AskInfo
+
+
+def suggest(
+    problem: SearchProblem, history: History, state: State, fixed: Mapping[int, float], engine: Engine
+) -> tuple[Suggested, State]:
+    """The next point and the next state."""
+    if needs_initial_point(problem, history):
+        info = AskInfo("initial design", 0.0, switched_off=problem.switched_off)
+        return Suggested(initial_point(problem, history, fixed), info), state
+    if problem.search.score == "factors" and not history.reports_constraints:
+        return suggest_by_factors(problem, history, state, fixed, engine)
+    clock = [time.perf_counter()]
+    committee, state = believe(problem, history, state)
+    clock.append(time.perf_counter())
+    space, pending = problem.space, history.unresolved
+    incumbents = np.array([_allowed(space, x, fixed) for x in history.incumbents(problem.builder.sign, N_INCUMBENTS)])
+    proposal = maxsum_proposal(committee, space, pending, fixed, incumbents[0], engine)
+    clock.append(time.perf_counter())
+    decision = decide(committee, pending, history.feasible_successes, problem.portfolio(len(committee.data) + 1))
+    seed = (problem.builder.seed, len(history.evaluations), len(pending))
+    cost = len(committee.members) * (len(committee.data) + len(pending)) ** 2
+    search = JointSearch(space, fixed, incumbents, excluded_points(problem, history), seed, cost)
+    found = search.maximum(decision.score, [] if proposal is None else [("max-sum", proposal.point[None])])
+    clock.append(time.perf_counter())
+    info = AskInfo(
+        found.source,
+        0.0,
+        acquisition=decision.name,
+        members=opinions(committee, found.point),
+        parts=dict(zip(("models", "max-sum", "search"), np.diff(clock).tolist(), strict=True)),
+        graph=None if state.fits.graph is None else state.fits.graph.graph,
+        beta=decision.beta,
+        polished_value=found.value,
+        jitter=committee.jitter,
+        refitted=True,
+        graph_converged=None if state.fits.graph is None else state.fits.graph.posterior.converged,
+        switched_off=problem.switched_off,
+    )
+    return Suggested(found.point, info if proposal is None else with_certificate(info, proposal, found.point)), state
+
+
+def with_certificate(info: AskInfo, proposal: MaxSumProposal, point: Array) -> AskInfo:
+    """``info`` with the certificate of max-sum's proposal."""
+    maximum = proposal.maximum
+    is_point = bool((proposal.point == point).all())
+    return replace(
+        info,
+        graph=proposal.graph,
+        value=maximum.value,
+        upper_bound=maximum.upper_bound,
+        gap=maximum.gap,
+        rounds=maximum.rounds,
+        converged=maximum.converged,
+        certified=is_point and bool(np.isfinite(maximum.upper_bound)),
+    )
+
+
+def believe(problem: SearchProblem, history: History, state: State) -> tuple[Committee, State]:
+    """The committee given the whole history."""
+    known = len(history.evaluations)
+    if state.committee is not None and state.committee[0] == known:
+        return state.committee[1], state
+    committee, fits = problem.committees.build(history.evaluations, history.points, state.fits)
+    return committee, replace(state, fits=fits, committee=(known, committee))
+
+
+def opinions(committee: Committee, point: Array) -> tuple[Opinion, ...]:
+    """What every member thinks of ``point``."""
+    parts = zip(committee.members, committee.weights, committee.posteriors, strict=True)
+    moments = [(member.name, float(weight), *posterior.joint(point[None])) for member, weight, posterior in parts]
+    return tuple(Opinion(name, weight, float(mean[0]), float(sd[0])) for name, weight, mean, sd in moments)
 
 
 def needs_initial_point(problem: SearchProblem, history: History) -> bool:
@@ -103,46 +204,39 @@ def initial_point(problem: SearchProblem, history: History, fixed: Mapping[int, 
     raise SpaceExhausted("no point is left that is neither evaluated nor pending and that the constraints allow")
 
 
-def model_point(
-    problem: SearchProblem, history: History, model: Model, engine: Engine, fixed: dict[int, float], *, recurring: bool
-) -> tuple[Array, AskInfo]:
-    """The point that the search finds by ``model``, and its AskInfo."""
-    space, index, data = problem.space, len(history.asked), model.data
-    gp = problem.builder.searched_by(model, index)
-    sign = problem.builder.sign
-    beta = problem.beta(len(data) + 1, gp)
-    search = Search(
+# ------------------------------------------------------------ the paper's parts
+
+
+def suggest_by_factors(
+    problem: SearchProblem, history: History, state: State, fixed: Mapping[int, float], engine: Engine
+) -> tuple[Suggested, State]:
+    """The step with the paper's parts: one kind of model, the sum of the factors' bounds, max-sum on grids."""
+    model, schedule = factor_model(problem, history, state, engine)
+    space, data, index = problem.space, model.data, len(history.asked)
+    beta = problem.beta(len(data) + 1, model.gp)
+    recurring = problem.builder.grid_recurs(model, index)
+    incumbent = _allowed(space, history.incumbent(problem.builder.sign), fixed)
+    search = FactorSearch(
         space,
-        gp,
+        model.gp,
         data,
         beta,
-        np.array(history.pending).reshape(-1, space.dim),
+        history.unresolved,
         fixed,
-        _allowed(space, history.incumbent(sign), fixed),
+        incumbent,
         excluded_points(problem, history),
         problem.search.granularity,
         recurring=recurring,
-        restarts=problem.search.restarts,
-        joint=problem.search.score == "joint",
-        refit=partial(problem.builder.restarted, model),
-        n_modelled=sum(asked.modelled and asked.answered for asked in history.asked),
-        failures=np.array(history.failures).reshape(-1, space.dim),
     )
-    if model.constraints:
-        best = [_allowed(space, point, fixed) for point in history.incumbents(sign, N_INCUMBENTS)]
-        search = replace(search, incumbents=np.array(best))
-        constraints = [LearnedConstraint.of(limit, search.unresolved) for limit in model.constraints.values()]
-        known = bool(history.feasible)
-        suggestion = ConstrainedSearch(search, constraints, known, cautious=index % 2 == 1).run(engine)
-    else:
-        suggestion = search.run(engine)
+    suggestion = search.run(engine)
     maximum = suggestion.maximum
     deviation = search.acquisition.deviation(suggestion.point)
     slack = suggestion.upper_bound - suggestion.polished_value  # infinite where nothing is certified
     info = AskInfo(
-        suggestion.source,
+        "max-sum",
         0.0,
-        graph=gp.graph,
+        acquisition="factors",
+        graph=model.gp.graph,
         beta=beta,
         value=maximum.value,
         upper_bound=maximum.upper_bound,
@@ -152,12 +246,29 @@ def model_point(
         certified=bool(np.isfinite(maximum.upper_bound)),
         polished_value=suggestion.polished_value,
         step_bound=step_bound(beta, deviation, slack) * model.scaling.scale,
-        jitter=gp.condition(data).jitter,
+        jitter=model.gp.condition(data).jitter,
         refitted=model.refitted,
         graph_converged=None if model.learned is None else model.learned.converged,
         switched_off=problem.switched_off,
     )
-    return suggestion.point, info
+    return Suggested(suggestion.point, info), replace(state, models=schedule.after_ask(history, model))
+
+
+def factor_model(problem: SearchProblem, history: History, state: State, engine: Engine) -> tuple[Model, RefitSchedule]:
+    """The factors' model of the next ask; the engine's caches follow what had to be replayed for it."""
+    schedule = RefitSchedule(problem.builder) if state.models is None else state.models
+    model, replayed = schedule.model(history)
+    _prepare(problem, history, replayed, engine)
+    return model, schedule
+
+
+def _prepare(problem: SearchProblem, history: History, replayed: list[Replayed], engine: Engine) -> None:
+    builder, granularity, space = problem.builder, problem.search.granularity, problem.space
+    for ask in replayed:
+        on_grid = gridded(ask.model.gp, space)
+        if on_grid is not None and builder.grid_recurs(ask.model, ask.index):
+            data, fixed = ask.model.data, fixed_coordinates(space, history.asked[ask.index].fixed)
+            engine.prepare(on_grid, data, base_candidates(space, on_grid.graph, len(data), fixed, granularity))
 
 
 def _allowed(space: Space, point: Array, fixed: Mapping[int, float]) -> Array:

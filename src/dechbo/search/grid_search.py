@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -25,20 +25,17 @@ from dechbo.errors import SpaceExhausted
 from dechbo.gp import Surrogate
 from dechbo.gp.ensemble import Posterior
 from dechbo.maxsum import Maximum
+from dechbo.search.draws import MAX_ENUMERATED, bounded_draws, listed_points
 from dechbo.search.engine import Engine
 from dechbo.search.excluded import Exclusion
 from dechbo.search.grids import Granularity, base_candidates, grid_graph, gridded, spacing_of
-from dechbo.search.joint_search import MIN_GAIN, JointSearch
 from dechbo.search.polish import polish
-from dechbo.search.restart import Refit, Restart
 from dechbo.space import Region, Space
 
 Array = NDArray[np.float64]
 
+OFF_GRID_STEPS = 100  # of the ascent where no factor can have a table
 COARSE_SPACING = 1 / 12  # a spacing above this may hide a hill between two candidates
-MAX_DRAWS = 10_000  # random points after which a space counts as exhausted
-MAX_CONSTRAINED_DRAWS, MAX_IDLE_DRAWS = 200, 50  # under constraints: in all, and in a row without a new point
-MAX_ENUMERATED = 20_000  # finite spaces up to this size are searched point by point where points are excluded
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,36 +46,28 @@ class Suggestion:
     maximum: Maximum
     polished_value: float
     upper_bound: float  # of the base grid and the final one: rigorous where the base grid holds every value
-    source: str = "acquisition"  # or "joint bound", "restart", "constrained"
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
-    """One maximisation of the acquisition: the model, what is fixed, and what is excluded."""
+class FactorSearch:
+    """One maximisation of the sum of the factors' bounds: the model, what is fixed, and what is excluded."""
 
     space: Space
     gp: Surrogate
     data: Observations
     beta: float
-    pending: Array  # (m, d)
+    pending: Array  # (m, d), on which the deviations are conditioned: asked for, or failed
     fixed: Mapping[int, float]
     incumbent: Array  # (d,), with the fixed coordinates, moved to where the known constraints hold
     excluded: Exclusion  # evaluated, pending, or against a known constraint
     granularity: Granularity = field(default_factory=Granularity)
     recurring: bool = False  # whether the next search has the same model and base grid
-    restarts: bool = True  # whether to leave an exhausted optimum
-    incumbents: Array | None = None  # (n, d), the best points known; None: by posterior mean
-    joint: bool = False  # score by the joint bound, or by the sum of the factors' bounds with its certificate
-    refit: Refit | None = None  # fits the model of a restart
-    n_modelled: int = 0  # evaluations that a model asked for
-    failures: Array | None = None  # (n, d), where evaluations failed
 
     def run(self, engine: Engine) -> Suggestion:
-        """The maximiser on grids, if the factors have tables; then, if asked for, the best by the joint bound."""
+        """The maximiser on grids; off them, and without a certificate, if no factor can have a table."""
         if self.gridded is None:
-            return self._off_grid(None)
-        on_grid = self._on_grid(engine, self.gridded)
-        return self._off_grid(on_grid) if self.joint or self.gridded is not self.gp else self._or_restart(on_grid)
+            return self._off_grid()
+        return self._on_grid(engine, self.gridded)
 
     def _on_grid(self, engine: Engine, gp: Surrogate) -> Suggestion:
         """Base grid, zooms, polish; then the best point that is not excluded."""
@@ -106,10 +95,10 @@ class Search:
 
     def _maximum(self, engine: Engine, gp: Surrogate, candidates: list[Array], recurring: bool = False) -> Maximum:
         if not self.space.constraints:
-            return engine.suggest(gp, self.data, self.beta, candidates, pending=self.unresolved, recurring=recurring)
+            return engine.suggest(gp, self.data, self.beta, candidates, pending=self.pending, recurring=recurring)
         walls = self.space.region.tables(candidates)
         return engine.suggest(
-            gp, self.data, self.beta, candidates, pending=self.unresolved, recurring=recurring, extra=walls
+            gp, self.data, self.beta, candidates, pending=self.pending, recurring=recurring, extra=walls
         )
 
     def _at_anchor(self, candidates: list[Array], maximum: Maximum) -> Maximum:
@@ -121,62 +110,19 @@ class Search:
         value = float(self.acquisition.values(_chosen(candidates, replace(maximum, choice=choice))[None])[0])
         return replace(maximum, choice=choice, value=value, upper_bound=max(value, maximum.upper_bound))
 
-    def _off_grid(self, on_grid: Suggestion | None) -> Suggestion:
-        """The best by the joint bound, from the grid's maximiser and scattered starts; nothing is certified."""
-        known = [self.incumbent] if on_grid is None else [on_grid.point]
-        found = self.joint_search.best(known)
-        if found is None:  # a finite space, nearly all excluded
-            return self.rescored(on_grid, self.best_not_excluded(self.incumbent)[1], "joint bound")
-        return self._or_restart(self.rescored(on_grid, found[1], "joint bound"))
-
-    def _or_restart(self, chosen: Suggestion) -> Suggestion:
-        """The chosen point, unless a restart is due or the point cannot improve anything: then another one."""
-        if not self.restarts:
-            return chosen
-        joint_search, repeats = self.joint_search, False
-        if self.refit is not None and not self.fixed:
-            restart = Restart(self.joint_search, self.known, self.unresolved, self.refit, self.n_modelled)
-            joint_search, repeats = restart.without_repeats, restart.repeats(chosen.point)
-            point = restart.point() if (repeats or restart.is_due) and restart.would_stay(chosen.point) else None
-            if point is not None:
-                return self.rescored(chosen, point, "restart")
-        if not repeats and self.joint_search.optimistic_gain(chosen.point[None])[0] >= MIN_GAIN:
-            return chosen
-        return self.rescored(chosen, joint_search.best_alternative(chosen.point), "restart")
-
-    def rescored(self, on_grid: Suggestion | None, point: Array, source: str) -> Suggestion:
-        """``point``, without a certificate."""
-        value = float(self.acquisition.values(point[None])[0])
-        if on_grid is None:
-            choice = np.zeros(self.space.dim, dtype=np.int64)
-            maximum = Maximum(choice, value, np.inf, rounds=0, converged=False, residual=np.inf, mean=value)
-            return Suggestion(point, maximum, value, np.inf, source)
-        offered = replace(on_grid.maximum, value=min(value, on_grid.maximum.value), upper_bound=np.inf)
-        return Suggestion(point, offered, value, np.inf, source)
+    def _off_grid(self) -> Suggestion:
+        """The best by the sum of the bounds, from the incumbent uphill; nothing is certified."""
+        value, point = polish(self.acquisition, self.incumbent, self._moving, OFF_GRID_STEPS, self.space.region)
+        if point in self.excluded:
+            value, point = self.best_not_excluded(point)
+        choice = np.zeros(self.space.dim, dtype=np.int64)
+        maximum = Maximum(choice, value, np.inf, rounds=0, converged=False, residual=np.inf, mean=value)
+        return Suggestion(point, maximum, value, np.inf)
 
     @cached_property
     def gridded(self) -> Surrogate | None:
         """The members of the model whose factors all have tables; None if there is none."""
         return gridded(self.gp, self.space)
-
-    @cached_property
-    def joint_search(self) -> JointSearch:
-        """The search by the joint bound."""
-        return JointSearch(
-            self.space,
-            self.posterior,
-            self.data,
-            self.beta,
-            self.fixed,
-            self.incumbent,
-            self.base,
-            np.flatnonzero(self.space.is_continuous & ~np.isin(np.arange(self.space.dim), list(self.fixed))),
-            self.excluded,
-            self.granularity.polish_steps,
-            self.incumbents,
-            self.pending,
-            self.known if self.failures is None else self.known.with_pending(self.failures),
-        )
 
     @cached_property
     def acquisition(self) -> EnsembleUCB:
@@ -239,31 +185,15 @@ class Search:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """The model given the data, deviations conditioned on pending and failed points."""
-        return self.known.with_pending(self.unresolved)
-
-    @cached_property
-    def known(self) -> Posterior:
-        """The model given the data alone."""
-        return self.gp.condition(self.data)
-
-    @cached_property
-    def unresolved(self) -> Array:
-        """Pending points and failures, (n, d)."""
-        return self.pending if self.failures is None else np.vstack([self.pending, self.failures])
-
-    def points(self) -> Array:
-        """Every point of a finite space that has the fixed coordinates, (n, d)."""
-        parameters = enumerate(self.space.parameters)
-        values = [[self.fixed[i]] if i in self.fixed else p.grid(MAX_ENUMERATED) for i, p in parameters]
-        return np.array(list(itertools.product(*values)))
+        """The model given the data, deviations conditioned on pending points."""
+        return self.gp.condition(self.data).with_pending(self.pending)
 
     def best_not_excluded(self, start: Array) -> tuple[float, Array]:
         """The best point that is not excluded: of all in a small finite space, else of those met from ``start``."""
         acquisition, parameters = self.acquisition, self.space.parameters
         free = [p.cardinality for i, p in enumerate(parameters) if i not in self.fixed]
         if math.prod(free) <= MAX_ENUMERATED:
-            points = np.array([point for point in self.points() if point not in self.excluded])
+            points = np.array([point for point in listed_points(self.space, self.fixed) if point not in self.excluded])
             if len(points) == 0:
                 raise SpaceExhausted("every point of this finite space is evaluated or pending")
             scores = acquisition.values(points)
@@ -279,25 +209,6 @@ class Search:
             if point not in self.excluded:
                 return float(acquisition.values(point[None])[0]), point
         raise SpaceExhausted("no point is left that is neither evaluated nor pending and that the constraints allow")
-
-
-def bounded_draws(space: Space, points: Iterable[Array], known: int) -> Iterator[Array]:
-    """The first of ``points``, enough to find that a space is exhausted of which ``known`` points are excluded.
-
-    Under constraints a draw is expensive and the region may hold few points: the draws end when they only repeat.
-    """
-    if not space.constraints:
-        yield from itertools.islice(points, known + MAX_DRAWS)
-        return
-    met: set[bytes] = set()
-    idle = 0
-    for point in itertools.islice(points, known + MAX_CONSTRAINED_DRAWS):
-        place = (point / RESOLUTION).round().tobytes()
-        idle = idle + 1 if place in met else 0
-        met.add(place)
-        if idle == MAX_IDLE_DRAWS:
-            return
-        yield point
 
 
 def _outward(

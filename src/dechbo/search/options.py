@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dechbo.checks import flag, one_of
+from dechbo.checks import one_of
 from dechbo.errors import OptionError
 from dechbo.search.grids import Granularity
 
@@ -16,25 +16,20 @@ class SearchOptions:
     Parameters
     ----------
     score
-        "factors": the maximiser of the sum of the factors' bounds, with its certificate. "joint": the best point by the
-        bound of the whole function, which is better informed and certifies nothing.
-    restarts
-        Whether to leave an optimum once the model knows that nothing is left to gain there, or once no progress has
-        come for a while.
+        "joint": a committee of models decides by a score of the whole function. "factors": the maximiser of the sum of
+        the factors' bounds, as in the paper, with its certificate; where constraints are told, the committee decides.
     granularity
-        How much work goes into the grids.
+        How much work goes into the grids of ``score="factors"``.
 
-    ``TheoryOptions(beta="theory")`` and ``"theory-factor"`` switch ``score="joint"`` and ``restarts`` off: their
-    guarantee holds for the maximiser of the factors' bounds and for no other point.
+    ``TheoryOptions(beta="theory")`` and ``"theory-factor"`` switch ``score="joint"`` off: their guarantee holds for the
+    maximiser of the factors' bounds and for no other point.
     """
 
-    score: str = "factors"
-    restarts: bool = True
+    score: str = "joint"
     granularity: Granularity = field(default_factory=Granularity)
 
     def __post_init__(self) -> None:
         one_of("score", self.score, ("factors", "joint"))
-        flag("restarts", self.restarts)
         if not isinstance(self.granularity, Granularity):
             raise OptionError(
                 f"granularity must be a Granularity(work=…, zoom=…, polish_steps=…), got {self.granularity!r}"

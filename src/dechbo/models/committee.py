@@ -1,0 +1,104 @@
+"""A committee: several models of the same data, weighted by how well each predicts what it has not seen.
+
+Weights maximise sum_p log sum_m w_m p_m(y_p | all other values), the density that the mixture gives to each value left
+out (stacking, Yao et al. 2018), plus the logarithm of a Dirichlet prior: one more value for every member, so that none
+dies early. The iteration is expectation-maximisation, which never lowers that sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.data.observations import Observations
+from dechbo.gp.additive import AdditiveGP, leave_one_out
+from dechbo.gp.posterior import JointPosterior, WeightedPosterior
+from dechbo.gp.radial import RadialGP
+from dechbo.models.warp import ValueScale
+
+Array = NDArray[np.float64]
+
+MIN_WEIGHT = 0.02  # members with less do not take part in a decision
+STACKING_STEPS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One model, with the name that options and ``info`` use."""
+
+    name: str
+    gp: AdditiveGP | RadialGP
+
+
+@dataclass(frozen=True, eq=False)
+class Committee:
+    """What an ask believes about one quantity, larger being better, and about every constraint."""
+
+    members: tuple[Member, ...]
+    data: Observations  # in the units of ``scale``
+    scale: ValueScale
+    constraints: Mapping[str, Committee] = field(default_factory=dict)  # one committee on -c for each constraint told
+
+    @cached_property
+    def posteriors(self) -> tuple[JointPosterior, ...]:
+        """Of every member, given the data."""
+        return tuple(member.gp.condition(self.data) for member in self.members)
+
+    @cached_property
+    def weights(self) -> Array:
+        """Of every member, summing to 1."""
+        densities = [leave_one_out(posterior.L, posterior.alpha) for posterior in self.posteriors]
+        return stacking_weights(np.array(densities))
+
+    def deciding(self, pending: Array | None = None) -> list[WeightedPosterior]:
+        """The members that take part in a decision, deviations conditioned on ``pending`` points (m, d)."""
+        taking_part = self.weights >= min(MIN_WEIGHT, float(self.weights.max()))
+        total = float(self.weights[taking_part].sum())
+        chosen = [(float(self.weights[k]) / total, self.posteriors[k]) for k in np.flatnonzero(taking_part)]
+        if pending is None or len(pending) == 0:
+            return chosen
+        return [(weight, posterior.with_pending(pending)) for weight, posterior in chosen]
+
+    def moments(self, points: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of the mixture at ``points`` (n, d), in standard units."""
+        return mixture_moments(self.deciding(), points)
+
+    def predict(self, point: Array) -> tuple[float, float]:
+        """Mean and standard deviation at one point, in the units of the values."""
+        mean, deviation = (float(part[0]) for part in self.moments(point[None]))
+        return self.scale.original(mean), self.scale.original_deviation(mean, deviation)
+
+    def named(self, name: str) -> JointPosterior | None:
+        """The posterior of the member of that name, if there is one."""
+        found = (p for member, p in zip(self.members, self.posteriors, strict=True) if member.name == name)
+        return next(found, None)
+
+    @property
+    def jitter(self) -> float:
+        """The largest jitter of a member."""
+        return max(posterior.jitter for posterior in self.posteriors)
+
+
+def mixture_moments(members: Sequence[WeightedPosterior], points: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of a mixture of posteriors at ``points`` (n, d)."""
+    mean, square = np.zeros(len(points)), np.zeros(len(points))
+    for weight, member in members:
+        mu, sigma = member.joint(points)
+        mean += weight * mu
+        square += weight * (sigma**2 + mu**2)
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
+def stacking_weights(log_densities: Array) -> Array:
+    """The weights of members from log p_m(y_p | all other values), (members, n)."""
+    many, n = log_densities.shape
+    densities = np.exp(log_densities - log_densities.max(axis=0))
+    weights = np.full(many, 1.0 / many)
+    for _ in range(STACKING_STEPS):
+        shares = weights[:, None] * densities
+        weights = ((shares / shares.sum(axis=0)).sum(axis=1) + 1.0) / (n + many)
+    return weights

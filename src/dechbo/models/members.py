@@ -1,0 +1,243 @@
+"""CommitteeBuilder: from evaluations to the committee of an ask, by arithmetic that no past of the process can change.
+
+The members of a committee make different bets:
+
+================  ===========================================================================================
+``smooth``        small factors on the learned (or given, or random) graph, centred, long lengthscales
+``rough``         the same graph with short lengthscales: many local optima
+``whole``         one factor over all variables, Matérn, almost any lengthscale
+``scaled``        one factor over all variables, squared exponential, lengthscales that grow with the root of d and
+                  a variance fixed at that of the data
+``sparse``        one factor over all variables, most of them idle
+================  ===========================================================================================
+
+A warm fit makes a model depend on the past of its process, and a resumed run has no such past. So the cold fit is made
+from a prefix of the evaluations whose length is a function of their number alone (``cold_size``), and every ask
+refits that cold fit to all evaluations. The same holds for the graph (``graph_size``: it doubles, because learning a
+graph costs more than anything else). A resume repeats one cold fit and one learning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dechbo.data.evaluation import Evaluation
+from dechbo.data.observations import Observations
+from dechbo.gp.additive import AdditiveGP, Hyperparameters
+from dechbo.gp.fit import fit
+from dechbo.gp.radial import Embedding, RadialGP
+from dechbo.gp.radial_fit import RadialPrior, fit_radial
+from dechbo.graph import FactorGraph
+from dechbo.models.builder import MAX_CENTRED_SIZE, carried, clipped_constraint, domains_of, kernels_of
+from dechbo.models.committee import Committee, Member
+from dechbo.models.options import ModelOptions
+from dechbo.models.warp import ValueScale, candidate_widths
+from dechbo.space import Space
+from dechbo.structure import GraphPrior, StructureOptions, StructurePosterior, learn_structure, random_forest
+
+Array = NDArray[np.float64]
+
+WHOLE = {
+    "whole": RadialPrior("matern52", "weak"),
+    "scaled": RadialPrior("se", "scaled", fixed_variance=True),
+    "sparse": RadialPrior("matern52", "sparse"),
+}
+COLD_EVERY = 10  # evaluations between two cold fits
+FIRST_GRAPH = 10  # evaluations of the first learned graph
+COLD_ITERATIONS, WARM_ITERATIONS = 40, 12  # of a fit on a graph
+MIN_WARP_GAIN = 2.0  # nats of evidence that a warp needs over the identity
+# an ask needs a good graph, not probabilities: short chains
+QUICK = StructureOptions(chains=2, sweeps=6, max_batches=1, rounds=2)
+
+
+def cold_size(n: int) -> int:
+    """The number of evaluations of the cold fit that an ask with ``n`` evaluations refits."""
+    return n if n < COLD_EVERY else n - n % COLD_EVERY
+
+
+def graph_size(n: int) -> int:
+    """The number of evaluations from which the graph of an ask with ``n`` evaluations is learned; 0: none is."""
+    size = FIRST_GRAPH
+    while 2 * size <= n:
+        size *= 2
+    return size if size <= n else 0
+
+
+@dataclass(frozen=True, eq=False)
+class ColdFit:
+    """The fit to the first ``size`` evaluations of one quantity."""
+
+    size: int
+    width: float | None  # of the warp
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedGraph:
+    """The graph learned from the first ``size`` evaluations."""
+
+    size: int
+    graph: FactorGraph
+    posterior: StructurePosterior
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """What is kept between asks: nothing that the evaluations do not determine."""
+
+    cold: ColdFit | None = None
+    graph: LearnedGraph | None = None
+    constraints: dict[str, Fits] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class CommitteeBuilder:
+    """Everything that determines a committee but the evaluations."""
+
+    space: Space
+    graph: FactorGraph | str  # "learned", "random", or given
+    seed: int
+    sign: float  # 1 to maximise the values, -1 to minimise them
+    noise: float | None = None
+    max_factor_size: int = 3
+    options: ModelOptions = field(default_factory=ModelOptions)
+
+    def build(self, evaluations: Sequence[Evaluation], points: Sequence[Array], fits: Fits) -> tuple[Committee, Fits]:
+        """The committee given all ``evaluations``; ``fits`` are those of an earlier ask."""
+        usable = [k for k, evaluation in enumerate(evaluations) if evaluation.value is not None]
+        values = np.array([self.sign * float(evaluations[k].value or 0.0) for k in usable])
+        noise = np.array([evaluations[k].noise or 0.0 for k in usable])
+        raw = Observations(np.array([points[k] for k in usable]), values, noise)
+        committee, own = self._built(raw, fits)
+        reported = {k: evaluations[k].constraints or {} for k in usable}
+        committees, kept = {}, {}
+        for name in sorted({name for given in reported.values() for name in given}):
+            given = {k: limits[name] for k, limits in reported.items() if name in limits}
+            limit = -clipped_constraint(np.array(list(given.values())))
+            raw = Observations(np.array([points[k] for k in given]), limit)
+            committees[name], kept[name] = self.for_constraints._built(raw, fits.constraints.get(name, Fits()))
+        return replace(committee, constraints=committees), replace(own, constraints=kept)
+
+    @cached_property
+    def for_constraints(self) -> CommitteeBuilder:
+        """The builder of the constraints' committees: factors over all variables, no graph to learn, no warp."""
+        whole = tuple(name for name in self.members if name in WHOLE) or ("whole",)
+        return replace(self, sign=-1.0, noise=None, options=replace(self.options, members=whole, warp=False))
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of the members."""
+        return self.options.members
+
+    def _built(self, raw: Observations, fits: Fits) -> tuple[Committee, Fits]:
+        graph, wanted = fits.graph, graph_size(len(raw)) if self._learns else 0
+        if wanted > 0 and (graph is None or graph.size != wanted):
+            graph = self._learned(raw.first(wanted))
+        cold, size = fits.cold, cold_size(len(raw))
+        if cold is None or cold.size != size or graph is not fits.graph:
+            cold = self._cold(raw.first(size), self._graph_at(size, graph))
+        scale = ValueScale.of(raw.y, cold.width)
+        data, level = scale.observations(raw), self._level(scale)
+        current = self._graph_at(len(raw), graph)
+        members = tuple(self._warm(member, data, level, current) for member in cold.members)
+        return Committee(members, data, scale), Fits(cold, graph)
+
+    def _cold(self, raw: Observations, graph: FactorGraph) -> ColdFit:
+        width = self._width(raw)
+        scale = ValueScale.of(raw.y, width)
+        data, level = scale.observations(raw), self._level(scale)
+        members = tuple(self._cold_member(name, data, level, graph) for name in self.members)
+        return ColdFit(len(raw), width, members)
+
+    def _cold_member(self, name: str, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
+        if name in WHOLE:
+            return Member(name, fit_radial(WHOLE[name], self.embedding, data, noise=noise))
+        return Member(name, self._fitted(name, graph, data, noise))
+
+    def _warm(self, member: Member, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
+        """The same member, refitted to ``data``; with a random graph, carried over to that of this ask."""
+        gp = member.gp
+        if isinstance(gp, RadialGP):
+            return Member(member.name, fit_radial(WHOLE[member.name], self.embedding, data, noise=noise, start=gp))
+        start = carried(gp, graph).hyperparameters
+        return Member(member.name, self._fitted(member.name, graph, data, noise, start))
+
+    def _fitted(
+        self,
+        name: str,
+        graph: FactorGraph,
+        data: Observations,
+        noise: float | None,
+        start: Hyperparameters | None = None,
+    ) -> AdditiveGP:
+        centred = self.options.centred and graph.max_factor_size <= MAX_CENTRED_SIZE
+        return fit(
+            graph,
+            data,
+            kernel=kernels_of(self.space, self.options.kernel),
+            domains=domains_of(self.space) if centred else None,
+            rough=name == "rough",
+            noise=noise,
+            start=start,
+            iterations=COLD_ITERATIONS if start is None else WARM_ITERATIONS,
+        )
+
+    def _learned(self, raw: Observations) -> LearnedGraph:
+        """Learned from standard values without a warp: short chains, because an ask needs only a good graph."""
+        scale = ValueScale.of(raw.y)
+        learned = learn_structure(
+            scale.observations(raw),
+            GraphPrior(self.space.dim, max_factor_size=self.max_factor_size),
+            np.random.default_rng([self.seed, 3, len(raw)]),
+            kernel=kernels_of(self.space, self.options.kernel),
+            domains=domains_of(self.space),
+            noise=self._level(scale),
+            samples=1,
+            options=QUICK,
+        )
+        return LearnedGraph(len(raw), learned.map_graph, learned)
+
+    @property
+    def _learns(self) -> bool:
+        return self.graph == "learned" and any(name not in WHOLE for name in self.members)
+
+    def _graph_at(self, n: int, learned: LearnedGraph | None) -> FactorGraph:
+        """The graph of an ask with ``n`` evaluations; with centred kernels it is closed under subsets."""
+        if isinstance(self.graph, FactorGraph):
+            centred = self.options.centred and self.graph.max_factor_size <= MAX_CENTRED_SIZE
+            return self.graph.with_subsets() if centred else self.graph
+        if self.graph == "learned":
+            return FactorGraph.singletons(self.space.dim) if learned is None else learned.graph
+        return random_forest(np.random.default_rng([self.seed, 2, n]), self.space.dim)
+
+    def _level(self, scale: ValueScale) -> float | None:
+        """The noise variance that the user gave, in standard units."""
+        if self.noise is None:
+            return None
+        unit = scale.standardisation.scale
+        return min(self.noise / unit / unit, 1e6)  # divided twice: a square may overflow
+
+    @cached_property
+    def embedding(self) -> Embedding:
+        """Where distances between points are measured."""
+        kinds = zip(self.space.parameters, self.space.is_categorical, strict=True)
+        return Embedding(tuple(int(parameter.cardinality) if flag else 0 for parameter, flag in kinds))
+
+    def _width(self, raw: Observations) -> float | None:
+        """The width of the warp with the highest evidence, with its Jacobian; None for the identity."""
+        if not self.options.warp or self.noise is not None or raw.noise.any() or len(raw) < COLD_EVERY:
+            return None
+        best, chosen = -np.inf, None
+        for width in candidate_widths(raw.y):
+            scale = ValueScale.of(raw.y, width)
+            data = scale.observations(raw)
+            gp = fit_radial(WHOLE["whole"], self.embedding, data)
+            evidence = gp.log_evidence(data) + scale.log_jacobian(raw.y)
+            if evidence > best + (0.0 if width is None else MIN_WARP_GAIN):
+                best, chosen = evidence, width
+        return chosen
