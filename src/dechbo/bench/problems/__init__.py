@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from dechbo.bench.problems import classic, lander, landscape, lasso, overlapping, rover, tabular, voltages
+from dechbo.bench.problems import classic, lander, landscape, lasso, overlapping, rover, tabular, voltages, wine
 from dechbo.bench.problems.paper import HARTMANN_6, MICHALEWICZ_10, PROBLEMS, SHEKEL_4, michalewicz_value
 from dechbo.bench.problems.problem import Problem, ProblemUnavailable
 from dechbo.checks import whole
@@ -54,6 +54,7 @@ _INSTANCES: dict[str, Callable[[int], Problem]] = {
     "Protein-Structure-9": tabular.protein_structure,
     "NAS-Bench-201": tabular.nas_bench_201,
     "LunarLander-12": lander.lunar_lander,
+    "Wine-12": wine.wine,
     "Rosenbrock-4": partial(classic.ROSENBROCK.instance, 4),
     "NK-8": partial(landscape.landscape, 8, choices=("a", "b")),
 }
@@ -79,11 +80,13 @@ _REAL = (
     "NAS-Bench-201",
     "LunarLander-12",
 )
+_EXAMPLE = ("Wine-12",)
 
 SUITES: dict[str, tuple[str, ...]] = {
     "table1": _TABLE1,
     "synthetic": _SYNTHETIC,
     "real": _REAL,
+    "example": _EXAMPLE,
     "development": (
         "Levy-10",
         "Styblinski-Tang-50",
@@ -94,7 +97,7 @@ SUITES: dict[str, tuple[str, ...]] = {
         "Overlapping-50",
     ),
     "smoke": ("Rosenbrock-4", "NK-8"),
-    "all": _TABLE1 + _SYNTHETIC + _REAL,
+    "all": _TABLE1 + _SYNTHETIC + _REAL + _EXAMPLE,
 }
 """Problem names of each suite. Tune settings on "development" only, which has no problem of "table1"."""
 
