@@ -21,6 +21,7 @@ def run(
         str, typer.Option("--methods", "-m", help="Comma-separated list of methods or groups of methods.")
     ] = "dechbo",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of every problem and method.")] = 5,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first seed: 100 or more to choose settings.")] = 0,
     workers: Workers = 2,
     evaluations: Annotated[int, typer.Option(min=1, help="Number of evaluations that the method chooses.")] = 150,
     initial: Annotated[int, typer.Option(min=1, help="Number of initial points, the same for every method.")] = 10,
@@ -40,6 +41,7 @@ def run(
         experiment.available_problems(suite, skip_missing=skip_missing),
         parse_methods(methods),
         seeds=seeds,
+        first_seed=first_seed,
         workers=workers,
         evaluations=evaluations,
         initial=initial,

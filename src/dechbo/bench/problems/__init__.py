@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from dechbo.bench.problems import classic, lander, landscape, lasso, overlapping, rover, tabular, voltages, wine
+from dechbo.bench.problems import (
+    classic,
+    families,
+    lander,
+    landscape,
+    lasso,
+    overlapping,
+    rover,
+    tabular,
+    voltages,
+    wine,
+)
 from dechbo.bench.problems.paper import HARTMANN_6, MICHALEWICZ_10, PROBLEMS, SHEKEL_4, michalewicz_value
 from dechbo.bench.problems.problem import Problem, ProblemUnavailable
 from dechbo.checks import whole
@@ -57,6 +68,7 @@ _INSTANCES: dict[str, Callable[[int], Problem]] = {
     "Wine-12": wine.wine,
     "Rosenbrock-4": partial(classic.ROSENBROCK.instance, 4),
     "NK-8": partial(landscape.landscape, 8, choices=("a", "b")),
+    **families.FAMILIES,
 }
 
 _TABLE1 = ("Hartmann-6", "Shekel-4", "Michalewicz-10")
@@ -87,7 +99,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "synthetic": _SYNTHETIC,
     "real": _REAL,
     "example": _EXAMPLE,
-    "development": (
+    "choice": (
         "Levy-10",
         "Styblinski-Tang-50",
         "Ackley-20",
@@ -96,10 +108,14 @@ SUITES: dict[str, tuple[str, ...]] = {
         "Overlapping-20",
         "Overlapping-50",
     ),
+    "families": tuple(families.FAMILIES),
     "smoke": ("Rosenbrock-4", "NK-8"),
     "all": _TABLE1 + _SYNTHETIC + _REAL + _EXAMPLE,
 }
-"""Problem names of each suite. Tune settings on "development" only, which has no problem of "table1"."""
+"""Problem names of each suite.
+
+Choose settings on "families", and on "choice" with seeds of 100 and more only: its seeds below 100 are for judgement.
+"""
 
 
 def names() -> tuple[str, ...]:
