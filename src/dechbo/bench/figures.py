@@ -17,6 +17,7 @@ from scipy import stats
 
 from dechbo.bench import methods, paper
 from dechbo.bench.records import RunRecord
+from dechbo.bench.statistics import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,16 +82,15 @@ def _trace(record: RunRecord, quantity: str) -> Array:
     return np.cumsum(asks) if quantity == "time" else asks
 
 
-def band(runs: Array, *, resamples: int = 1000, seed: int = 0) -> tuple[Array, Array, Array]:
-    """Mean over runs at each evaluation with its 95 % percentile bootstrap interval; NaN unless all runs are finite."""
+def band(runs: Array) -> tuple[Array, Array, Array]:
+    """Mean over runs at each evaluation with its 95 % interval by Student's t; NaN unless all runs are finite."""
     finite = np.isfinite(runs).all(axis=0)
     mean = np.where(finite, runs.mean(axis=0), np.nan)
     low, high = mean.copy(), mean.copy()
     if len(runs) > 1 and finite.any():
-        rng = np.random.default_rng(seed)
-        data = runs[:, finite]
-        result = stats.bootstrap((data,), np.mean, axis=0, n_resamples=resamples, method="percentile", rng=rng)
-        low[finite], high[finite] = result.confidence_interval
+        half = stats.t.ppf((1 + LEVEL) / 2, len(runs) - 1) * stats.sem(runs[:, finite], axis=0)
+        low[finite] -= half
+        high[finite] += half
     return mean, low, high
 
 
