@@ -203,9 +203,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def compare(ranks: Array, methods: Sequence[str], *, control: str | None = None) -> list[Comparison]:
-    """Wilcoxon's test on the mean ranks of all pairs, or of ``control`` and each other, with Holm's correction."""
+    """Wilcoxon's test on the mean ranks of all pairs, or of ``control`` and each other, with Holm's correction.
+
+    Each pair is compared over the problems where neither rank is NaN.
+    """
     index = {method: k for k, method in enumerate(methods)}
     pairs = list(combinations(methods, 2)) if control is None else [(control, m) for m in methods if m != control]
-    p = [wilcoxon(ranks[:, index[a]], ranks[:, index[b]]) for a, b in pairs]
-    gaps = [float(np.mean(ranks[:, index[a]] - ranks[:, index[b]])) for a, b in pairs]
-    return [Comparison(a, b, d, q, r) for (a, b), d, q, r in zip(pairs, gaps, p, holm(p), strict=True)]
+    gaps = [ranks[:, index[a]] - ranks[:, index[b]] for a, b in pairs]
+    gaps = [gap[~np.isnan(gap)] for gap in gaps]
+    p = [wilcoxon(gap, np.zeros(len(gap))) for gap in gaps]
+    means = [float(gap.mean()) if len(gap) else float("nan") for gap in gaps]
+    return [Comparison(a, b, d, q, r) for (a, b), d, q, r in zip(pairs, means, p, holm(p), strict=True)]

@@ -161,7 +161,7 @@ def _label(name: str) -> str:
 
 
 def _title(name: str) -> str:
-    return next((known for known in problems.names() if known.lower() == name), name)
+    return problems.title(name)
 
 
 def _code(line: str) -> str:

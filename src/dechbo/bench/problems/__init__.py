@@ -37,6 +37,7 @@ __all__ = [
     "names",
     "parse_names",
     "problem",
+    "title",
 ]
 
 
@@ -121,6 +122,11 @@ Choose settings on "families", and on "choice" with seeds of 100 and more only: 
 def names() -> tuple[str, ...]:
     """The names of all problems, also of those whose package or data is missing."""
     return tuple(_INSTANCES)
+
+
+def title(name: str) -> str:
+    """The name of a problem as it is written in tables, from any spelling; an unknown name as it is."""
+    return next((known for known in _INSTANCES if known.lower() == name.lower()), name)
 
 
 def problem(name: str, seed: int = 0) -> Problem:
