@@ -110,6 +110,31 @@ def test_every_module_has_a_test(path: Path) -> None:
     assert all(any(tests.rglob(name)) for name in named), f"{named}: no such test"
 
 
+def definitions(kind: type[ast.AST] | tuple[type[ast.AST], ...]) -> Iterator[tuple[str, Path]]:
+    """The names of all classes or functions of the package, and their files."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, kind):
+                yield node.name, path  # type: ignore[attr-defined]
+
+
+def test_a_class_name_means_one_class() -> None:
+    seen: dict[str, Path] = {}
+    for name, path in definitions(ast.ClassDef):
+        assert name not in seen, f"{name} is a class of {seen[name]} and of {path}"
+        seen[name] = path
+
+
+def test_names_are_words_that_a_reader_looks_for() -> None:
+    """Words that earlier code used for the incumbent, members, restarts, executors and views; see docs/glossary.md."""
+    private = {"scout", "freshlook", "recipe", "crew", "fleet", "champion", "champions", "promise", "narrowing", "wish"}
+    private |= {"board", "standing", "laboratory", "patiently"}
+    names = [name for name, _ in definitions((ast.ClassDef, ast.FunctionDef))] + [path.stem for path in FILES]
+    parts = {name: set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")) for name in names}
+    assert [name for name, words in parts.items() if words & private] == []
+    assert not {"in_vain", "look_elsewhere"} & set(names)
+
+
 def test_there_is_no_utils() -> None:
     assert [path for path in PACKAGE.rglob("*") if path.stem in ("utils", "util")] == []
 

@@ -15,9 +15,9 @@ from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space, inter
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError, NoObservations, OptionError
 from dechbo.gp import AdditiveGP, Hyperparameters
-from dechbo.interactions import Interaction, strongest
+from dechbo.interactions import Interaction, Interactions, strongest
 from dechbo.models.options import ModelOptions
-from dechbo.structure import StructureOptions
+from dechbo.structure import StructureOptions, diagnostics
 from optimizer_cases import Params, best_of, info_of
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "c": Int(0, 9), "d": Categorical(["p", "q", "r"])})
@@ -210,6 +210,26 @@ def test_a_given_space_says_what_the_cells_mean(tmp_path: Path) -> None:
     path.write_text("version;x;y\n3;0;3\n")
     with pytest.raises(DataError, match=r"texts\.csv:2: version: expected one of 1, 2, got '3'"):
         interactions.from_csv(path, space=space)
+
+
+def test_the_most_important_come_first() -> None:
+    """By probability times share: neither a sure interaction without effect nor an unlikely large one leads."""
+    sure, large, both = (
+        Interaction(("a", "b"), 1.0, 0.02),
+        Interaction(("b", "c"), 0.15, 0.4),
+        Interaction(("a", "c"), 0.8, 0.3),
+    )
+    assert Interactions([sure, large, both]) == [both, large, sure]
+    assert strongest([sure, large, both]) == [both, large, sure]
+    assert strongest([sure, large, both], 1) == [both]
+
+
+@pytest.mark.parametrize("limit", [0.0, np.inf], ids=["chains disagree", "chains agree"])
+def test_a_table_says_whether_its_chains_agree(limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnostics, "MAX_RHAT", limit)
+    found = interactions.from_table(*table(), TABLE_SPACE, structure=QUICK)
+    assert found
+    assert found.converged == (limit > 0)
 
 
 def test_the_strongest_interactions_are_likely_and_of_several_parameters() -> None:

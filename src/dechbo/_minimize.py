@@ -154,15 +154,15 @@ def _starts(x0: Any, space: Space, mixed: bool) -> list[Params]:
 
 
 def _result(optimizer: Optimizer, message: str, function: Function) -> OptimizeResult:
-    told = optimizer.evaluations
+    evaluations = optimizer.evaluations
     best = optimizer.best
     return OptimizeResult(
         x=None if best is None else function.x(best.params),
         fun=np.nan if best is None else best.value,
-        nfev=len(told),
-        nit=len(told),
-        x_iters=[function.x(evaluation.params) for evaluation in told],
-        func_vals=np.array([evaluation.number_value for evaluation in told]),
+        nfev=len(evaluations),
+        nit=len(evaluations),
+        x_iters=[function.x(evaluation.params) for evaluation in evaluations],
+        func_vals=np.array([evaluation.number_value for evaluation in evaluations]),
         graph=optimizer.last_graph,
         success=best is not None,
         message=message if best is not None else f"{message}, but no evaluation gave a number",

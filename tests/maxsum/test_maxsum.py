@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dechbo.errors import OptionError
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact, Maximum, MaxSum
-from dechbo.maxsum.forest import components
+from dechbo.maxsum.forest import connected_components
 from dechbo.tables import FactorTables
 from strategies import acyclic_graphs, brute_force, factor_tables, loopy_tables, relabelled_graph
 
@@ -59,7 +59,7 @@ def test_loopy_graphs_against_toulbar2(seed: int) -> None:
 
 def test_a_cycle_through_two_shared_variables() -> None:
     graph = FactorGraph(4, ((0, 1, 2), (1, 2, 3)))
-    assert components(graph).cyclic == (0, 1)
+    assert connected_components(graph).cyclic == (0, 1)
     rng = np.random.default_rng(1)
     tables = FactorTables(graph, tuple(rng.normal(size=(3, 3, 3)) for _ in range(2)))
     answer = MaxSum().maximize(tables)
@@ -69,13 +69,13 @@ def test_a_cycle_through_two_shared_variables() -> None:
 
 def test_a_subset_scope_makes_no_cycle() -> None:
     graph = FactorGraph(3, ((0, 1, 2), (2, 0), (1,)))
-    assert components(graph).cyclic == ()
+    assert connected_components(graph).cyclic == ()
 
 
 def test_a_forest_and_cycles_side_by_side() -> None:
     rng = np.random.default_rng(2)
     graph = FactorGraph(8, ((0, 1), (1, 2), (2, 0), (3, 4), (5,), (4, 6), (7,), (4,)))
-    plan = components(graph)
+    plan = connected_components(graph)
     assert plan.cyclic == (0, 1, 2)
     assert sorted(plan.forest) == [3, 5]
     assert len(plan.roots) == 3

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dechbo.execution.outcome import Outcome
-from dechbo.studies.picture import study_picture
+from dechbo.interactions import strongest
+from dechbo.studies.picture import _model_results, study_picture
 from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 
@@ -57,3 +59,12 @@ def test_a_study_without_a_value_and_one_with_one_parameter(tmp_path: Path) -> N
     single = study_picture(study(tmp_path / "b", "  x: {type: float, low: 0, high: 1}", values(1.0, 2.0)))
     assert nothing.startswith(b"\x89PNG")
     assert len(single) > len(nothing)  # it has a curve
+
+
+def test_given_factors_are_never_negligible(tmp_path: Path) -> None:
+    """However many there are: their shares are not known."""
+    names = [f"x{i}" for i in range(102)]
+    pairs = ", ".join(f"[{one}, {other}]" for one, other in pairwise(names))
+    parameters = "\n".join(f"  {name}: {{type: int, low: 0, high: 1}}" for name in names)
+    _, found = _model_results(study(tmp_path, parameters, values(1.0, 2.0), more=f"factors: [{pairs}]"))
+    assert len(strongest(found)) == 101

@@ -14,7 +14,7 @@ from rich.console import Console
 from dechbo.execution.outcome import Outcome
 from dechbo.graph import FactorGraph
 from dechbo.integrations.optuna import STALE
-from dechbo.interactions import Interaction
+from dechbo.interactions import Interaction, Interactions
 from dechbo.optimizer import AskInfo
 from dechbo.studies.progress import Progress, ProgressPanel, interrupt_note, progress_of
 from dechbo.studies.run import Event
@@ -106,6 +106,9 @@ def test_the_panel_shows_trials_best_running_gap_interactions_and_time_left() ->
     for part in ("trial 3 for 2 s", "at most 1.25% from the best on its grid", "lr × width (93%)", "Ctrl-C"):
         assert part in text
     assert "failed" not in text
+    assert "rough" not in text
+    view.interactions = Interactions(view.interactions, converged=False)
+    assert "rough so far: lr × width (93%)" in shown(view)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])

@@ -103,11 +103,10 @@ class History:
         """The points of the best feasible evaluations, or of the least infeasible ones if none is feasible, (n, d)."""
         best = sorted(self.feasible, key=lambda evaluation: -sign * evaluation.number_value)
         if not best:
-            told = [evaluation.constraints or {} for evaluation in self.successes]
-            sizes = {
-                name: _typical([given[name] for given in told if name in given]) for given in told for name in given
-            }
-            excess = [sum(max(0.0, c / sizes[name]) for name, c in given.items()) for given in told]
+            constraints = [evaluation.constraints or {} for evaluation in self.successes]
+            names = {name for given in constraints for name in given}
+            sizes = {name: _typical([given[name] for given in constraints if name in given]) for name in names}
+            excess = [sum(max(0.0, c / sizes[name]) for name, c in given.items()) for given in constraints]
             best = [self.successes[k] for k in np.argsort(excess, kind="stable")]
         return np.array([self.points[evaluation.number] for evaluation in best[:count]])
 
@@ -150,11 +149,12 @@ class History:
         return False
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        told, asked = ("value", "noise", "constraints"), ("n_evaluations", "fixed", "modelled", "answered")
+        """Plain data; coordinates are left out, because the space gives them again."""
+        of_evaluation = ("params", "value", "noise", "constraints")
+        of_ask = ("params", "n_evaluations", "fixed", "modelled", "answered")
         return {
-            "evaluations": [{name: getattr(e, name) for name in ("params", *told)} for e in self.evaluations],
-            "asked": [{name: getattr(a, name) for name in ("params", *asked)} for a in self.asked],
+            "evaluations": [{name: getattr(e, name) for name in of_evaluation} for e in self.evaluations],
+            "asked": [{name: getattr(a, name) for name in of_ask} for a in self.asked],
             "external": self.external,
         }
 

@@ -55,6 +55,13 @@ class Observations:
         X = np.vstack([self.X, coordinates])
         return Observations(X, np.append(self.y, value), np.append(self.noise, noise))
 
+    def evenly_spaced(self, size: int) -> Observations:
+        """At most ``size`` observations, evenly spaced in the order of evaluation."""
+        if size >= len(self):
+            return self
+        chosen = np.linspace(0, len(self) - 1, size).round().astype(np.int64)
+        return Observations(self.X[chosen], self.y[chosen], self.noise[chosen])
+
     def standardised(self) -> tuple[Observations, Standardisation]:
         """The same points with values of mean 0 and standard deviation 1, and the way back."""
         scaling = Standardisation.of(self.y)

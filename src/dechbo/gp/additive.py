@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,7 @@ from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp.centring import Domain
 from dechbo.gp.correlation import Correlation
-from dechbo.gp.gram import contraction, gram
+from dechbo.gp.gram import contraction, factor_sum_slopes, factor_sums, gram
 from dechbo.gp.kernels import KERNELS, kernel_codes
 from dechbo.graph import FactorGraph
 
@@ -28,6 +29,7 @@ Array = NDArray[np.float64]
 
 CONSTANT_VARIANCE = 1.0  # prior variance of the constant that goes with centred factors, for standardised values
 MIN_BATCH = 16  # points from which joint predictions are computed variable by variable
+MIN_DEVIATION = 1e-9  # below this, the gradient of a deviation is not followed
 MAX_CHUNK = 2**22  # numbers in memory at once
 _JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
@@ -118,14 +120,9 @@ class AdditiveGP:
         return log_density(L, solve_triangular(L, data.y, lower=True, check_finite=False))
 
     def log_predictive(self, data: Observations) -> float:
-        """sum_p log p(y_p | all other values): each is normal with mean y_p - alpha_p / c_p and variance 1 / c_p.
-
-        c is the diagonal of (K + noise)^-1 (Rasmussen and Williams 2006, Section 5.4.2).
-        """
+        """sum_p log p(y_p | all other values)."""
         posterior = self.condition(data)
-        inverse, _ = dpotri(posterior.L, lower=1)
-        c = np.diagonal(inverse)
-        return float(0.5 * (np.log(c) - posterior.alpha**2 / c - np.log(2 * np.pi)).sum())
+        return float(leave_one_out(posterior.L, posterior.alpha).sum())
 
     def log_evidence_gradient(self, data: Observations) -> tuple[float, Array]:
         """The evidence, and its gradient in (log lengthscales, log variances, log noise).
@@ -162,6 +159,16 @@ class AdditiveGP:
         for factors, scopes in self.graph.by_size:
             total += diagonals[:, scopes].prod(axis=2) @ variances[factors]
         return total
+
+    def joint_prior_slopes(self, points: Array) -> tuple[Array, Array]:
+        """Var f at points (n, d), and its gradient (n, d)."""
+        if self.domains is None:
+            return self.joint_prior_variances(points), np.zeros(points.shape)
+        values, slopes = (part[:, :, None] for part in self.correlation.diagonal_slopes(points))
+        variances = self.hyperparameters.variances
+        total = factor_sums(self.graph, values, variances)[:, 0] + self.constant_variance
+        changes = factor_sum_slopes(self.graph, values, slopes, variances, np.ones((len(points), 1, 1)))
+        return total, changes[:, 0]
 
     def check(self, data: Observations) -> None:
         """Raise DataError if the model cannot be conditioned on ``data``."""
@@ -224,7 +231,7 @@ class AdditivePosterior:
         """k_I(x) of all factors (|U|, n), and k_i(x_i) of all variables with its derivative in x_i (d, n)."""
         gp = self.gp
         theta = gp.hyperparameters
-        values, slopes = gp.correlation.rows(point, self.X)
+        values, slopes = gp.correlation.rows(point, self.X, self._observed_means)
         rows = np.empty((len(gp.graph.scopes), len(self.X)))
         for factors, scopes in gp.graph.by_size:
             product = theta.variances[factors][:, None] * values[scopes[:, 0]]
@@ -232,6 +239,25 @@ class AdditivePosterior:
                 product *= values[scopes[:, axis]]
             rows[factors] = product
         return rows, values, slopes
+
+    @cached_property
+    def _observed_means(self) -> Array:
+        """The means of the centred kernels at X, (d, n)."""
+        return self.gp.correlation.means(self.X)
+
+    def joint_gradient(self, points: Array) -> tuple[Array, Array, Array, Array]:
+        """Mean and standard deviation of f at ``points`` (n, d), and their gradients (n, d), 0 for categories."""
+        gp, graph, variances = self.gp, self.gp.graph, self.gp.hyperparameters.variances
+        values, slopes = gp.correlation.point_rows(points, self.X, self._observed_means)  # (n, d, t)
+        k = factor_sums(graph, values, variances) + gp.constant_variance
+        V = solve_triangular(self.L, k.T, lower=True, check_finite=False)
+        prior, prior_slopes = gp.joint_prior_slopes(points)
+        deviations = np.sqrt(np.maximum(prior - np.einsum("pn,pn->n", V, V), 0.0))
+        solved = solve_triangular(self.L, V, lower=True, trans=1, check_finite=False)  # (K + noise)^-1 k
+        weights = np.stack([np.broadcast_to(self.alpha, k.shape), solved.T], axis=1)
+        changes = factor_sum_slopes(graph, values, slopes, variances, weights)
+        half = 0.5 * prior_slopes - changes[:, 1]
+        return k @ self.alpha, deviations, changes[:, 0], half / np.maximum(deviations, MIN_DEVIATION)[:, None]
 
     def with_pending(self, points: Array) -> AdditivePosterior:
         """Condition the deviations, but not the means, on ``points`` (m, d) too (GP-BUCB)."""
@@ -292,6 +318,17 @@ def cholesky(K: Array, noise: Array, *, scale: float | None = None, solved: int 
         if info == 0 and np.diagonal(L).min() ** 2 > rounding:
             return L, step * scale
     raise DataError("the covariance matrix could not be factorised: are the hyperparameters finite?")
+
+
+def leave_one_out(L: Array, alpha: Array) -> Array:
+    """log p(y_p | all other values) of every value, (n,): normal, of mean y_p - alpha_p / c_p and variance 1 / c_p.
+
+    c is the diagonal of (L L^T)^-1 (Rasmussen and Williams 2006, Section 5.4.2).
+    """
+    inverse, _ = dpotri(L, lower=1)
+    c = np.diagonal(inverse)
+    densities: Array = 0.5 * (np.log(c) - alpha**2 / c - np.log(2 * np.pi))
+    return densities
 
 
 def log_density(L: Array, z: Array) -> float:

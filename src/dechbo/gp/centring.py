@@ -78,14 +78,13 @@ class Centring:
         scaled: Array = answer / self.root[i]
         return scaled
 
-    def mean_slopes(self, point: Array) -> Array:
-        """da_i/dx_i at one point (d,): (k(x, 0) - k(x, 1)) / sqrt(c) on the unit interval, 0 for discrete variables."""
-        slopes = np.zeros(len(point))
-        continuous = np.array([domain is None for domain in self.domains])
-        at = np.flatnonzero(continuous)
-        low = _stationary(self.codes[at], point[at], self.lengthscales[at])
-        high = _stationary(self.codes[at], 1.0 - point[at], self.lengthscales[at])
-        slopes[at] = (low - high) / self.root[at]
+    def mean_slopes(self, points: Array) -> Array:
+        """da_i/dx_i at ``points`` (…, d): (k(x, 0) - k(x, 1)) / sqrt(c) on the unit interval, 0 if discrete."""
+        slopes = np.zeros(points.shape)
+        at = np.flatnonzero([domain is None for domain in self.domains])
+        low = _stationary(self.codes[at], points[..., at], self.lengthscales[at])
+        high = _stationary(self.codes[at], 1.0 - points[..., at], self.lengthscales[at])
+        slopes[..., at] = (low - high) / self.root[at]
         return slopes
 
 

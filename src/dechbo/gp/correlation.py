@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dechbo.compiled import compiled
 from dechbo.gp.centring import Centring, Domain
-from dechbo.gp.kernels import CATEGORICAL, MATERN52, SQRT5, correlation_rows, correlations
+from dechbo.gp.kernels import CATEGORICAL, MATERN52, SE, SQRT5, correlation_rows, correlations
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -78,24 +79,36 @@ class Correlation:
         answer: Array = (1.0 - self.centring.means(X)[0] ** 2) * self.centring.inverse
         return answer
 
-    def rows(self, point: Array, X: Array) -> tuple[Array, Array]:
-        """k_i(x_i, X_pi) and its derivative in x_i: two (d, n) arrays."""
+    def rows(self, point: Array, X: Array, means: Array | None = None) -> tuple[Array, Array]:
+        """k_i(x_i, X_pi) and its derivative in x_i: two (d, n) arrays; ``means`` are those of X, if known."""
         values, slopes = correlation_rows(self.codes, point, X, self.lengthscales)
         if self.centring is not None:
-            means = self.centring.means(X)[0].T
-            here = self.centring.means(point[None])[0][0]
-            values = (values - here[:, None] * means) * self.centring.inverse[:, None]
-            slopes = (slopes - self.centring.mean_slopes(point)[:, None] * means) * self.centring.inverse[:, None]
+            observed = self.means(X) if means is None else means
+            here, change = self.means(point[None])[:, :1], self.centring.mean_slopes(point)[:, None]
+            values = (values - here * observed) * self.centring.inverse[:, None]
+            slopes = (slopes - change * observed) * self.centring.inverse[:, None]
             slopes[self.codes == CATEGORICAL] = 0.0
         return values, slopes
 
-    def diagonal_slopes(self, point: Array) -> tuple[Array, Array]:
-        """k_i(x_i, x_i) and its derivative in x_i at one point: two (d,) arrays."""
+    def point_rows(self, points: Array, X: Array, means: Array) -> tuple[Array, Array]:
+        """``rows`` of several points (n, d), with the ``means`` of X: two (n, d, len(X)) arrays."""
+        centred = self.centring is not None
+        here = self.means(points) if centred else np.zeros((0, 0))
+        change = self.centring.mean_slopes(points) if self.centring is not None else np.zeros((0, 0))
+        inverse = self.centring.inverse if self.centring is not None else np.zeros(0)
+        return _point_rows(self.codes, points, X, self.lengthscales, centred, here, change, means, inverse)
+
+    def means(self, X: Array) -> Array:
+        """The means a_i(X_pi) of centred kernels, (d, n); zeros for plain ones."""
+        return np.zeros(X.T.shape) if self.centring is None else self.centring.means(X)[0].T
+
+    def diagonal_slopes(self, points: Array) -> tuple[Array, Array]:
+        """k_i(x_i, x_i) and its derivative in x_i at ``points`` (…, d): two arrays of the same shape."""
         if self.centring is None:
-            return np.ones(len(point)), np.zeros(len(point))
-        here = self.centring.means(point[None])[0][0]
+            return np.ones(points.shape), np.zeros(points.shape)
+        here = self.centring.means(np.atleast_2d(points))[0].reshape(points.shape)
         inverse = self.centring.inverse
-        return (1.0 - here**2) * inverse, -2.0 * here * self.centring.mean_slopes(point) * inverse
+        return (1.0 - here**2) * inverse, -2.0 * here * self.centring.mean_slopes(points) * inverse
 
     def pairs(self, X: Array) -> Pairs:
         """The observations X (n, d) for the compiled loops."""
@@ -116,3 +129,49 @@ class Correlation:
         return Pairs(
             z, np.exp(safe), np.exp(-safe), mean, slope, modes, shared, inverse, log_slope, self.centring is not None
         )
+
+
+@compiled
+def _point_rows(
+    codes: Ints,
+    points: Array,
+    X: Array,
+    lengthscales: Array,
+    centred: bool,
+    here: Array,
+    change: Array,
+    means: Array,
+    inverse: Array,
+) -> tuple[Array, Array]:
+    n, d = points.shape
+    t = X.shape[0]
+    values, slopes = np.empty((n, d, t)), np.empty((n, d, t))
+    for m in range(n):
+        for i in range(d):
+            x = points[m, i]
+            if codes[i] == MATERN52:
+                rate = SQRT5 / lengthscales[i]
+                for p in range(t):
+                    delta = x - X[p, i]
+                    s = abs(delta) * rate
+                    decay = np.exp(-s)
+                    values[m, i, p] = (1.0 + s + s * s * (1.0 / 3.0)) * decay
+                    slopes[m, i, p] = -rate * rate * delta * (1.0 + s) * decay * (1.0 / 3.0)
+            elif codes[i] == SE:
+                rate = 1.0 / lengthscales[i]
+                for p in range(t):
+                    delta = (x - X[p, i]) * rate
+                    values[m, i, p] = np.exp(-0.5 * delta * delta)
+                    slopes[m, i, p] = -delta * rate * values[m, i, p]
+            else:
+                shared = np.exp(-1.0 / lengthscales[i])
+                for p in range(t):
+                    values[m, i, p] = 1.0 if x == X[p, i] else shared
+                    slopes[m, i, p] = 0.0
+            if centred:
+                for p in range(t):
+                    values[m, i, p] = (values[m, i, p] - here[i, m] * means[i, p]) * inverse[i]
+                    slopes[m, i, p] = (slopes[m, i, p] - change[m, i] * means[i, p]) * inverse[i]
+                if codes[i] != MATERN52 and codes[i] != SE:
+                    slopes[m, i, :] = 0.0
+    return values, slopes

@@ -135,19 +135,11 @@ def fit(
         return theta
 
     if single_start:
-        return model(descend(start_at(max(START_LENGTHSCALES)), _evenly_spaced(data, MAX_SUBSET), iterations)[1])
-    part = _evenly_spaced(data, min(max(60, len(data) // 3), MAX_SUBSET))
+        return model(descend(start_at(max(START_LENGTHSCALES)), data.evenly_spaced(MAX_SUBSET), iterations)[1])
+    part = data.evenly_spaced(min(max(60, len(data) // 3), MAX_SUBSET))
     trials = [descend(start_at(length), part, max(1, iterations // 4)) for length in START_LENGTHSCALES]
     best = descend(min(trials, key=lambda trial: trial[0])[1], part, iterations)[1]
     return model(best if part is data else descend(best, data, min(FINAL_ITERATIONS, iterations))[1])
-
-
-def _evenly_spaced(data: Observations, size: int) -> Observations:
-    """At most ``size`` observations, evenly spaced in the order of evaluation."""
-    if size >= len(data):
-        return data
-    chosen = np.linspace(0, len(data) - 1, size).round().astype(np.int64)
-    return Observations(data.X[chosen], data.y[chosen], data.noise[chosen])
 
 
 def _logarithms(theta: Hyperparameters, prior: HyperparameterPrior) -> Array:

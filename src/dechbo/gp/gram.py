@@ -39,6 +39,76 @@ def contraction(graph: FactorGraph, pairs: Pairs, variances: Array, M: Array) ->
     return by_length.sum(axis=1), by_variance.sum(axis=1)
 
 
+def factor_sums(graph: FactorGraph, values: Array, variances: Array) -> Array:
+    """sum_I s_I prod_{i in I} values_i at m points, from t numbers for each variable: (m, d, t) to (m, t)."""
+    total: Array = _factor_sums(values, graph.starts, graph.members, variances)
+    return total
+
+
+def factor_sum_slopes(graph: FactorGraph, values: Array, slopes: Array, variances: Array, weights: Array) -> Array:
+    """Derivatives of sum_p weights_p factor_sums_p in every variable: weights (m, w, t) to (m, w, d).
+
+    ``slopes`` (m, d, t) are the derivatives of ``values``.
+    """
+    changes: Array = _factor_sum_slopes(values, slopes, graph.starts, graph.members, variances, weights)
+    return changes
+
+
+@compiled
+def _factor_sums(values: Array, starts: Ints, members: Ints, variances: Array) -> Array:
+    m, _, t = values.shape
+    total, product = np.zeros((m, t)), np.empty(t)
+    for n in range(m):
+        for f in range(len(variances)):
+            product[:] = variances[f]
+            for a in range(starts[f], starts[f + 1]):
+                i = members[a]
+                for p in range(t):
+                    product[p] *= values[n, i, p]
+            for p in range(t):
+                total[n, p] += product[p]
+    return total
+
+
+@compiled
+def _factor_sum_slopes(
+    values: Array, slopes: Array, starts: Ints, members: Ints, variances: Array, weights: Array
+) -> Array:
+    m, d, t = values.shape
+    rest = np.empty((d, t))  # per variable i: sum over factors with i of s_I prod_{j != i} values_j
+    before, behind = np.empty((d + 1, t)), np.empty(t)
+    answer = np.zeros((m, weights.shape[1], d))
+    for n in range(m):
+        rest[:] = 0.0
+        for f in range(len(variances)):
+            first = starts[f]
+            size = starts[f + 1] - first
+            if size == 1:
+                i = members[first]
+                for p in range(t):
+                    rest[i, p] += variances[f]
+                continue
+            for p in range(t):
+                before[0, p] = 1.0
+                behind[p] = variances[f]
+            for a in range(size):
+                j = members[first + a]
+                for p in range(t):
+                    before[a + 1, p] = before[a, p] * values[n, j, p]
+            for a in range(size - 1, -1, -1):
+                j = members[first + a]
+                for p in range(t):
+                    rest[j, p] += before[a, p] * behind[p]
+                    behind[p] *= values[n, j, p]
+        for w in range(weights.shape[1]):
+            for i in range(d):
+                total = 0.0
+                for p in range(t):
+                    total += weights[n, w, p] * rest[i, p] * slopes[n, i, p]
+                answer[n, w, i] = total
+    return answer
+
+
 @compiled
 def _block_correlations(pairs: Pairs, p: int, block: Array, k: Array, dk: Array) -> None:
     """k[i, b] = k_i(x_p, x_b), and dk[i, b] its derivative in log l_i, for one p and one block of b.

@@ -122,7 +122,7 @@ class DecHBOSearchCV(BaseSearchCV):
 
     @property
     def interactions_(self) -> Interactions:
-        """Which parameters interact, the largest share first; empty if no candidate has a score."""
+        """Which parameters interact, the most important first; empty if no candidate has a score."""
         check_is_fitted(self)
         return self.optimizer_.interactions() if self.optimizer_.best is not None else Interactions()
 

@@ -17,7 +17,7 @@ from dechbo.maxsum.reduction import merge_plan
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
+class ConnectedComponents:
     """The factors that remain after reduction, split into a forest and the cyclic components."""
 
     forest: tuple[int, ...]  # factors of acyclic components, each after its parent
@@ -27,7 +27,7 @@ class Components:
 
 
 @lru_cache(maxsize=8)
-def components(graph: FactorGraph) -> Components:
+def connected_components(graph: FactorGraph) -> ConnectedComponents:
     """Breadth-first search from one variable per component of the bipartite graph of variables and factors.
 
     A component is acyclic exactly when its edges number one less than its variables and factors together.
@@ -61,7 +61,7 @@ def components(graph: FactorGraph) -> Components:
             roots.append(root)
         else:
             cyclic += found
-    return Components(
+    return ConnectedComponents(
         tuple(forest), np.array(parents, dtype=np.int64), np.array(roots, dtype=np.int64), tuple(sorted(cyclic))
     )
 

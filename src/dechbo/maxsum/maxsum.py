@@ -11,7 +11,7 @@ from dechbo.checks import whole
 from dechbo.errors import OptionError
 from dechbo.maxsum.decoding import decode_sequentially
 from dechbo.maxsum.dual import dual_sweeps, upper_bound
-from dechbo.maxsum.forest import components, solve_forest
+from dechbo.maxsum.forest import connected_components, solve_forest
 from dechbo.maxsum.local_search import ascend, coordinate_ascent
 from dechbo.maxsum.maximum import Maximum
 from dechbo.maxsum.messages import Array, Indices, Packed, max_sum_rounds, score
@@ -47,7 +47,7 @@ class MaxSum:
 
     def maximize(self, tables: FactorTables) -> Maximum:
         """The best choice found, and an upper bound on the maximum of ``tables``."""
-        reduced, plan = reduce_tables(tables), components(tables.graph)
+        reduced, plan = reduce_tables(tables), connected_components(tables.graph)
         choice = np.zeros(tables.graph.dim, dtype=np.int64)
         forest = reduced.packed(plan.forest)
         solve_forest(forest, plan.parents, plan.roots, choice)

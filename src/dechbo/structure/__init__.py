@@ -1,4 +1,4 @@
-"""Factor graphs that nobody gave: random forests, and Markov chains over sets of interactions."""
+"""Which factors: variance components of all scopes, Markov chains over sets of interactions, random forests."""
 
 from dechbo.structure.diagnostics import Convergence
 from dechbo.structure.forest import random_forest

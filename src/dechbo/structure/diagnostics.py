@@ -33,16 +33,17 @@ MAX_SHORTFALL = 3.0  # nats by which the best graph of a chain may be worse than
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
-    """R-hat and effective sample size of the log posterior and of every pair that is in some samples but not in all."""
+    """R-hat and effective sample size of the log posterior and of every pair that is in some samples but not in all.
+
+    ``shortfall`` is by how many nats the best chain's graph is worse than the start; below 0 it is better.
+    """
 
     rhat: float  # of the log posterior; NaN if it never changed: a chain that never moved proves nothing
     ess: float
     pairs: tuple[Scope, ...]
     pair_rhat: Array  # (len(pairs),)
     pair_ess: Array  # (len(pairs),)
-    shortfall: float = (
-        0.0  # nats by which the best chain's graph is worse than the variance components' (below 0: better)
-    )
+    shortfall: float = 0.0
 
     @property
     def rhat_ok(self) -> bool:

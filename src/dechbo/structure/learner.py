@@ -50,16 +50,32 @@ _FIT_VARIANCES = 10  # iterations, to compare graphs
 
 @dataclass(frozen=True)
 class StructureOptions:
-    """How much to spend on learning the graph."""
+    """How much to spend on learning the graph.
+
+    Parameters
+    ----------
+    chains
+        Markov chains. At least two are needed to see that they disagree.
+    sweeps
+        Sweeps of each chain in a batch of samples; the burn-in has half as many.
+    moves_per_sweep
+        Moves between graphs in a sweep; half of them toggle likely interactions, each followed by an update of the
+        variances.
+    max_batches
+        The most batches while R-hat is above 1.1. With many observations the work of the factorisations allows fewer
+        (MAX_SAMPLING_WORK).
+    component_steps
+        Steps of the variance components, each over all scopes.
+    rounds
+        The most rounds that add interactions to the graph from which the chains start.
+    """
 
     chains: int = 3
-    sweeps: int = 20  # of each chain, for each batch of samples; half as many to burn in
-    moves_per_sweep: int = (
-        10  # structure moves, half of them between likely interactions, then as many of the variances
-    )
-    max_batches: int = 4  # of samples, while R-hat is too large; fewer where t is large (MAX_SAMPLING_WORK)
-    component_steps: int = 10  # of the variance components
-    rounds: int = 6  # at most, of the search for a start
+    sweeps: int = 20
+    moves_per_sweep: int = 10
+    max_batches: int = 4
+    component_steps: int = 10
+    rounds: int = 6
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -299,9 +315,9 @@ def _dispersed(solutions: Sequence[Solution]) -> list[dict[Scope, float]]:
 
 
 def _joined(parts: Sequence[Trace], *, skipped: int) -> Trace:
-    kept = parts[skipped:]
-    samples = tuple(sample for trace in kept for sample in trace.samples)
-    return Trace(samples, np.concatenate([trace.log_posteriors for trace in kept]))
+    used = parts[skipped:]
+    samples = tuple(sample for trace in used for sample in trace.samples)
+    return Trace(samples, np.concatenate([trace.log_posteriors for trace in used]))
 
 
 def _thinned_graphs(drawn: Sequence[ScopeSet], dim: int, samples: int) -> tuple[tuple[FactorGraph, ...], Array]:

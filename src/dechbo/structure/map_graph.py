@@ -146,9 +146,9 @@ def _extended(
     found = None
     while True:
         start = {**{scope: candidates[scope] for scope in new[:count]}, **best.variances}
-        value, kept = prune(target, prior, start, best.noise)
+        value, pruned = prune(target, prior, start, best.noise)
         if not values or value > max(values):
-            found = kept
+            found = pruned
         values.append(value)
         if count >= len(new) or len(values) - int(np.argmax(values)) > _PATIENCE:
             break

@@ -109,7 +109,7 @@ def scope_label(scope: Sequence[str], dim: int | None = None) -> str:
 
 
 def interaction_sentence(interaction: Interaction, dim: int) -> str:
-    """An interaction with its share of the variance, by which they are sorted, and its probability."""
+    """Share, parameters and probability; the share comes first, because it says whether an interaction matters."""
     certainty = next(word for limit, word in CERTAINTY if interaction.probability >= limit)
     *names, last = interaction.scope
     who = "all parameters" if len(names) + 1 == dim > 2 else f"{', '.join(names)} and {last}" if names else last

@@ -36,5 +36,5 @@ def _model_results(study: StudyStore) -> tuple[list[plot.Effect], Interactions]:
     try:
         return effects, optimizer.interactions()
     except DechboError:  # a given or a random graph
-        share = 1 / max(1, len(study.file.factors or ()))
-        return effects, Interactions(Interaction(scope, 1.0, share) for scope in study.file.factors or ())
+        given = study.file.factors or ()  # their shares are not known: none counts as negligible
+        return effects, Interactions(Interaction(scope, probability=1.0, share=1.0) for scope in given)

@@ -210,7 +210,10 @@ class ProgressPanel:
             f"{formatting.scope_label(i.scope, self.dim)} ({formatting.percent(i.probability)})"
             for i in strongest(self.interactions, 3)
         ]
-        return ", ".join(found) or "none found yet"
+        if not found:
+            return "none found yet"
+        rough = "" if getattr(self.interactions, "converged", True) else "rough so far: "
+        return rough + ", ".join(found)
 
     def _failures(self) -> str:
         failures = self.failures.copy()  # the run's thread goes on counting

@@ -83,7 +83,7 @@ def interaction_lines(found: Sequence[Interaction], dim: int, *, weak: bool = Fa
     if hidden := len(everything) - len(shown):
         lines.append(f"{formatting.count(hidden, 'weaker one')} with less than 1% of the variance not shown (--all)")
     if not getattr(found, "converged", True):
-        lines.append("These probabilities are rough: the chains behind them do not agree yet. More trials help.")
+        lines.append("This is rough: the chains behind the probabilities do not agree yet. More trials help.")
     return lines
 
 

@@ -1,0 +1,184 @@
+"""One factor over all variables: a Gaussian process whose kernel is a function of a scaled distance.
+
+Notation: r^2 = sum_i rho_i delta_i^2 with relevances rho_i = 1 / l_i^2; delta_i is the difference of two coordinates,
+or 1 for two different categories; k = s g(r^2), with g(u) = exp(-u / 2) or Matérn-5/2, (1 + v + v^2 / 3) exp(-v),
+v = sqrt(5 u).
+
+Categories are embedded as one-hot vectors of length 1 / sqrt(2), so every distance, Gram matrix and gradient is a
+matrix product over the columns of that embedding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotri
+
+from dechbo.data.observations import Observations
+from dechbo.gp.additive import MIN_DEVIATION, cholesky, log_density
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """Coordinates (n, d) as columns (n, p) between which distances are Euclidean."""
+
+    categories: tuple[int, ...]  # (d,) the number of categories of each variable, 0 for a numeric one
+
+    @property
+    def dim(self) -> int:
+        """The number of variables."""
+        return len(self.categories)
+
+    @property
+    def owner(self) -> Ints:
+        """(p,) the variable of each column."""
+        return np.repeat(np.arange(self.dim), np.maximum(1, self.categories))
+
+    def __call__(self, points: Array) -> Array:
+        """The columns of ``points`` (n, d)."""
+        if not any(self.categories):
+            return points
+        parts = [
+            (points[:, i, None] == np.arange(many)) * np.sqrt(0.5) if many else points[:, i, None]
+            for i, many in enumerate(self.categories)
+        ]
+        return np.hstack(parts)
+
+
+def shape(kernel: str, u: Array) -> tuple[Array, Array]:
+    """g(u) and g'(u) for u = r^2 >= 0."""
+    if kernel == "se":
+        g = np.exp(-0.5 * u)
+        return g, -0.5 * g
+    v = np.sqrt(5.0 * u)
+    decay = np.exp(-v)
+    return (1.0 + v + v * v / 3.0) * decay, (-5.0 / 6.0) * (1.0 + v) * decay
+
+
+@dataclass(frozen=True, eq=False)
+class RadialGP:
+    """A Gaussian process over all variables at once; immutable."""
+
+    embedding: Embedding
+    relevances: Array  # (d,) rho
+    variance: float
+    noise: float
+    kernel: str = "matern52"
+
+    def columns(self, points: Array) -> Array:
+        """The embedded points, scaled so that distances are r."""
+        scaled: Array = self.embedding(points) * np.sqrt(self.relevances)[self.embedding.owner]
+        return scaled
+
+    def gram(self, X: Array) -> Array:
+        """K at the points X, without noise."""
+        columns = self.columns(X)
+        K = self.variance * shape(self.kernel, _squared_distances(columns, columns))[0]
+        np.fill_diagonal(K, self.variance)
+        return K
+
+    def condition(self, data: Observations) -> RadialPosterior:
+        """The posterior given ``data``."""
+        L, jitter = cholesky(self.gram(data.X), self.noise + data.noise)
+        z = solve_triangular(L, data.y, lower=True, check_finite=False)
+        alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
+        return RadialPosterior(self, data.X, L, alpha, jitter)
+
+    def log_evidence(self, data: Observations) -> float:
+        """log p(y | X), the full sum."""
+        L, _ = cholesky(self.gram(data.X), self.noise + data.noise)
+        return log_density(L, solve_triangular(L, data.y, lower=True, check_finite=False))
+
+    def log_evidence_gradient(self, data: Observations) -> tuple[float, Array]:
+        """The evidence, and its gradient in (log relevances, log variance, log noise).
+
+        With M = alpha alpha^T - (K + noise)^-1 and G = s M o g'(r^2), the slope in log rho_i is
+        sum_pq G_pq rho_i delta_i^2 / 2 = rho_i (sum_p x_pi^2 G_p. - x_i^T G x_i): one matrix product for all variables.
+        """
+        owner = self.embedding.owner
+        columns = self.columns(data.X)
+        g, slope = shape(self.kernel, _squared_distances(columns, columns))
+        np.fill_diagonal(g, 1.0)
+        L, _ = cholesky(self.variance * g, self.noise + data.noise)
+        z = solve_triangular(L, data.y, lower=True, check_finite=False)
+        alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
+        inverse, _ = dpotri(L, lower=1)
+        M = np.outer(alpha, alpha) - (inverse + np.tril(inverse, -1).T)
+        G = self.variance * M * slope
+        by_column = columns**2 * G.sum(axis=1)[:, None] - columns * (G @ columns)
+        relevances = np.bincount(owner, by_column.sum(axis=0), minlength=self.embedding.dim)
+        variance = 0.5 * self.variance * float((M * g).sum())
+        return log_density(L, z), np.concatenate([relevances, [variance, 0.5 * np.trace(M) * self.noise]])
+
+
+@dataclass(frozen=True, eq=False)
+class RadialPosterior:
+    """The posterior of a RadialGP, from ``RadialGP.condition``."""
+
+    gp: RadialGP
+    X: Array  # (n, d): observed points, then pending ones
+    L: Array
+    alpha: Array  # (n,), zero for pending points
+    jitter: float
+
+    def joint(self, points: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation at ``points`` (n, d)."""
+        at = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        gp = self.gp
+        u = _squared_distances(gp.columns(at), gp.columns(self.X))
+        k = gp.variance * shape(gp.kernel, u)[0]
+        V = solve_triangular(self.L, k.T, lower=True, check_finite=False)
+        return k @ self.alpha, np.sqrt(np.maximum(gp.variance - np.einsum("pn,pn->n", V, V), 0.0))
+
+    def joint_gradient(self, points: Array) -> tuple[Array, Array, Array, Array]:
+        """Mean and standard deviation at ``points`` (n, d), and their gradients (n, d), 0 for categories."""
+        gp = self.gp
+        here, there = gp.columns(points), gp.columns(self.X)
+        g, slope = shape(gp.kernel, _squared_distances(here, there))
+        k = gp.variance * g
+        V = solve_triangular(self.L, k.T, lower=True, check_finite=False)
+        deviation = np.sqrt(np.maximum(gp.variance - np.einsum("pn,pn->n", V, V), 0.0))
+        solved = solve_triangular(self.L, V, lower=True, trans=1, check_finite=False)  # K^-1 k
+        mean_change = self._change(here, there, slope * self.alpha)
+        variance_change = -2.0 * self._change(here, there, slope * solved.T)
+        slope_change = 0.5 * variance_change / np.maximum(deviation, MIN_DEVIATION)[:, None]
+        return k @ self.alpha, deviation, mean_change, slope_change
+
+    def _change(self, here: Array, there: Array, weights: Array) -> Array:
+        """sum_p weights_p d u(x, x_p) / dx_i times the variance, for numeric variables: (n, d)."""
+        gp = self.gp
+        columns: Array = 2.0 * gp.variance * (here * weights.sum(axis=1)[:, None] - weights @ there)
+        columns *= np.sqrt(gp.relevances)[gp.embedding.owner]
+        if not any(gp.embedding.categories):
+            return columns
+        numeric = np.array([many == 0 for many in gp.embedding.categories])
+        answer = np.zeros((len(here), gp.embedding.dim))
+        answer[:, numeric] = columns[:, numeric[gp.embedding.owner]]
+        return answer
+
+    def with_pending(self, points: Array) -> RadialPosterior:
+        """Condition the deviations, but not the means, on ``points`` (m, d) too (GP-BUCB)."""
+        if len(points) == 0:
+            return self
+        gp, n, m = self.gp, len(self.X), len(points)
+        u = _squared_distances(gp.columns(self.X), gp.columns(points))
+        k = gp.variance * shape(gp.kernel, u)[0]
+        C = solve_triangular(self.L, k, lower=True, check_finite=False)
+        noise = np.full(m, gp.noise + self.jitter)
+        corner, jitter = cholesky(gp.gram(points) - C.T @ C, noise, scale=gp.variance, solved=n)
+        L = np.zeros((n + m, n + m), order="F")
+        L[:n, :n], L[n:, :n], L[n:, n:] = self.L, C.T, corner
+        alpha = np.append(self.alpha, np.zeros(m))
+        return RadialPosterior(gp, np.vstack([self.X, points]), L, alpha, max(jitter, self.jitter))
+
+
+def _squared_distances(a: Array, b: Array) -> Array:
+    """|a_p - b_q|^2, at least 0: (len(a), len(b))."""
+    squares: Array = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None] - 2.0 * (a @ b.T)
+    return np.maximum(squares, 0.0)
