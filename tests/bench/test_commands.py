@@ -45,6 +45,19 @@ def test_runs_are_made_once_and_then_found(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/*/*.gz")} == before
 
 
+def test_seeds_start_where_the_command_says(tmp_path: Path) -> None:
+    arguments = ("--methods", "random", "--seeds", "2", "--first-seed", "100", "--evaluations", "2", "--initial", "2")
+    done = command("run", "noisy-12", *arguments, "--workers", "1", "--results", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    known = list(load_records(tmp_path))
+    assert [record.run.seed for record in known] == [100, 101]
+    for record in known:  # of a noisy problem, the regret is that of the values without noise
+        assert len(record.true_values) == len(record.values) == 4
+        assert record.true_values != record.values
+        least = min(value for value in record.true_values if value is not None)
+        assert record.final_regret == least - (record.optimum or 0.0) > 0
+
+
 def test_an_unknown_method_or_problem_is_one_clear_line(tmp_path: Path) -> None:
     done = command("run", "smoke", "--methods", "turbo", "--results", str(tmp_path))
     assert done.returncode == 2

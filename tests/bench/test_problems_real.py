@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 import warnings
 from collections.abc import Mapping
 from importlib import import_module
@@ -17,7 +19,7 @@ from sklearn.linear_model import Lasso
 from sklearn.model_selection import KFold, train_test_split
 
 from bench_cases import some
-from dechbo.bench.problems import SUITES, Problem, ProblemUnavailable, lander, problem, rover, voltages
+from dechbo.bench.problems import SUITES, Problem, ProblemUnavailable, lander, problem, rover, voltages, wine
 from dechbo.bench.problems.lasso import (
     FEATURES,
     CrossValidatedLasso,
@@ -26,6 +28,7 @@ from dechbo.bench.problems.lasso import (
 )
 from dechbo.bench.problems.problem import Array, data_file
 from dechbo.bench.problems.tabular import Table
+from dechbo.studies.studyfile import StudyFile
 
 
 def available(name: str, seed: int = 0) -> Problem:
@@ -259,3 +262,26 @@ def test_every_real_problem_evaluates_the_same_twice(name: str) -> None:
     params = stated.space.decode(stated.space.from_uniform(np.random.default_rng(2).random(stated.space.dim)))
     assert stated(params) == problem(name, 2)(params)
     assert stated.regret(stated(params)) == stated(params) - (stated.optimum or 0.0)
+
+
+# ---------------------------------------------------------------- Wine
+
+
+def test_wine_is_the_study_of_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", sys.path.copy())  # the study adds its folder
+    study = StudyFile.read(Path(__file__).parents[2] / "examples" / "wine.yaml")
+    stated = problem("Wine-12", 3)
+    assert stated.space == study.space
+    assert stated.space.dim == 12
+    assert stated.optimum is None
+    params = stated.space.decode(stated.space.from_uniform(np.full(12, 0.3)))
+    value = pickle.loads(pickle.dumps(stated))(params)
+    assert value == some(some(study.objective)(params).value) == problem("wine-12", 0)(params)
+    assert 0 < value < 2
+
+
+def test_wine_needs_the_examples_and_says_why_an_evaluation_failed(tmp_path: Path) -> None:
+    with pytest.raises(ProblemUnavailable, match=r"Wine-12 needs examples/wine\.yaml .* clone"):
+        wine._of_study(tmp_path / "wine.yaml")
+    with pytest.raises(RuntimeError, match="unexpected keyword"):
+        problem("Wine-12")({"no_such_setting": 1})

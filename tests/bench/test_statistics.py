@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,16 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from bench_cases import some
 from dechbo.bench.records import Run, RunRecord, Step
 from dechbo.bench.statistics import (
     Block,
-    bootstrap,
+    ConfidenceInterval,
     compare,
     complete_block,
     final_regrets,
     friedman,
     holm,
+    mean_interval,
     mean_ranks,
+    paired_difference,
     ranks_of_means,
     summarise,
     wilcoxon,
@@ -36,35 +38,43 @@ def record(problem: str, method: str, seed: int, value: float, status: str = "fi
     return RunRecord.from_steps(run, steps if status == "finished" else steps[:1], status, optimum=0.0, dim=1)
 
 
-@pytest.mark.parametrize("statistic", ["mean", "median"])
-def test_the_bootstrap_agrees_with_scipys(statistic: Literal["mean", "median"]) -> None:
+def test_the_interval_of_a_mean_by_hand() -> None:
+    interval = mean_interval([1.0, 2.0, 3.0])  # s = 1, t_2(0.975) = 4.3027
+    assert interval.value == 2.0
+    assert interval.high - 2.0 == pytest.approx(4.302653 / np.sqrt(3))
+    assert 2.0 - interval.low == pytest.approx(interval.high - 2.0)
+    assert mean_interval([5.0, 5.0]) == ConfidenceInterval(5.0, 5.0, 5.0)
+
+
+def test_the_interval_is_that_of_scipys_test() -> None:
     data = np.random.default_rng(5).gamma(2.0, size=12)
-    ours = bootstrap(data.tolist(), statistic, resamples=40_000, seed=1)
-    function = np.mean if statistic == "mean" else np.median
-    theirs = stats.bootstrap((data,), function, n_resamples=40_000, method="percentile", rng=2).confidence_interval
-    assert ours.value == pytest.approx(function(data))
-    assert ours.low == pytest.approx(theirs.low, abs=0.02)
-    assert ours.high == pytest.approx(theirs.high, abs=0.02)
+    theirs = stats.ttest_1samp(data, 0.0).confidence_interval(0.9)
+    ours = mean_interval(data.tolist(), level=0.9)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_the_bootstrap_of_three_values_is_the_enumerated_one() -> None:
-    data = [0.0, 1.0, 5.0]
-    means = np.sort([np.mean(draw) for draw in product(data, repeat=3)])
-    low, high = bootstrap(data, resamples=200_000, level=0.8).low, bootstrap(data, resamples=200_000, level=0.8).high
-    # the 27 samples weigh the same, so the ends are values of the enumeration on either side of 10 % and 90 %
-    assert low == pytest.approx(means[2])
-    assert high == pytest.approx(means[24])
+def test_the_interval_of_five_values_covers() -> None:
+    rng = np.random.default_rng(0)
+    intervals = [mean_interval(rng.normal(size=5).tolist()) for _ in range(2000)]
+    assert np.mean([one.low <= 0 <= one.high for one in intervals]) == pytest.approx(0.95, abs=0.015)
 
 
-def test_the_bootstrap_is_seeded_and_takes_one_value_and_infinities() -> None:
-    assert bootstrap([1.0, 2.0, 4.0]) == bootstrap([1.0, 2.0, 4.0])
-    assert bootstrap([3.0]) == bootstrap([3.0], "median")
-    assert bootstrap([1.0, np.inf]).value == np.inf
-    assert bootstrap([1.0, np.inf]).low == 1.0
-    assert bootstrap([np.inf] * 3).low == np.inf
+def test_one_value_and_infinities_have_no_interval() -> None:
+    assert mean_interval([3.0]).text() == "3"
+    assert mean_interval([1.0, np.inf]).text() == "inf"
+    assert mean_interval([1.0, 2.0, 3.0]).text(3) == "2 [-0.48, 4.5]"
     for bad in ([], [np.nan]):
         with pytest.raises(DataError):
-            bootstrap(bad)
+            mean_interval(bad)
+
+
+def test_paired_differences_use_the_common_seeds() -> None:
+    first, second = {0: 1.0, 1: 12.0, 2: 5.0, 7: 0.0}, {0: 0.0, 1: 10.0, 2: 2.0, 9: 0.0}
+    difference = some(paired_difference(first, second))
+    theirs = stats.ttest_rel([1.0, 12.0, 5.0], [0.0, 10.0, 2.0]).confidence_interval()
+    assert (difference.value, difference.low, difference.high) == pytest.approx((2.0, theirs.low, theirs.high))
+    assert paired_difference({0: 1.0}, {1: 1.0}) is None
+    assert paired_difference({0: np.inf}, {0: np.inf}) is None
 
 
 def test_holms_correction_by_hand() -> None:

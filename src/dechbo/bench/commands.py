@@ -21,6 +21,7 @@ def run(
         str, typer.Option("--methods", "-m", help="Comma-separated list of methods or groups of methods.")
     ] = "dechbo",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of every problem and method.")] = 5,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first seed: 100 or more to choose settings.")] = 0,
     workers: Workers = 2,
     evaluations: Annotated[int, typer.Option(min=1, help="Number of evaluations that the method chooses.")] = 150,
     initial: Annotated[int, typer.Option(min=1, help="Number of initial points, the same for every method.")] = 10,
@@ -40,6 +41,7 @@ def run(
         experiment.available_problems(suite, skip_missing=skip_missing),
         parse_methods(methods),
         seeds=seeds,
+        first_seed=first_seed,
         workers=workers,
         evaluations=evaluations,
         initial=initial,
@@ -113,6 +115,44 @@ def table1(
     command = f"dechbo bench table1 --seeds {seeds}" + (f" --evaluations {evaluations}" if evaluations != 150 else "")
     out.write_text(paper.markdown(table, command), encoding="utf-8")
     typer.echo(f"written to {out}")
+
+
+@app.command()
+def ranks(
+    suite: Annotated[str, typer.Argument(help="A suite or a comma-separated list of problems.")] = "all",
+    methods: Annotated[
+        str | None, typer.Option("--methods", "-m", help="Methods or groups; if left out, those run on most problems.")
+    ] = None,
+    control: Annotated[str, typer.Option(help="The method that the others are compared with.")] = "dechbo",
+    first_seed: Annotated[int, typer.Option(min=0, help="The first seed; up to a hundred are read.")] = 0,
+    results: Results = RESULTS,
+    out: Annotated[Path, typer.Option(help="The page to write; the figure is beside it, as PNG.")] = Path(
+        "benchmarks/ranks.md"
+    ),
+) -> None:
+    """Mean final values and average ranks of all methods that have records, with a figure of rank against CPU time."""
+    from rich.console import Console
+
+    from dechbo.bench import figures, problems, ranking
+    from dechbo.bench.methods import parse_methods
+    from dechbo.bench.records import BenchError, load_records
+
+    ranked = ranking.rank(
+        load_records(results),
+        names=ranking.COMPARED if methods is None else parse_methods(methods),
+        suite=problems.parse_names(suite),
+        first_seed=first_seed,
+    )
+    if not ranked.records:
+        raise BenchError(f"there are no such records under {results}: create some with dechbo bench run …")
+    width = 32 + 21 * len(ranked.methods)  # a narrow terminal breaks the lines
+    Console(width=max(Console().width, width)).print(ranking.rich_table(ranked, control))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    options = f" --methods {methods}" if methods is not None else ""
+    options += f" --first-seed {first_seed}" if first_seed else ""
+    out.write_text(ranking.markdown(ranked, control, f"dechbo bench ranks {suite}{options}"), encoding="utf-8")
+    out.with_suffix(".png").write_bytes(figures.ranks_against_time(ranked))
+    typer.echo(f"written to {out} and {out.with_suffix('.png')}")
 
 
 @app.command()

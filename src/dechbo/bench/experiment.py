@@ -43,16 +43,17 @@ def run(
     initial: int,
     cpu_limit: float | None,
     results: Path,
+    first_seed: int = 0,
     force: bool = False,
     retry: bool = False,
     console: Console | None = None,
 ) -> bool:
-    """Execute the missing runs; True if every run has a record now, whatever its status."""
+    """Execute the missing runs of ``seeds`` seeds; True if every run has a record now, whatever its status."""
     console = console or Console()
     available = _available_methods(method_names, results, console)
     wanted = [
         Run(problem, method, seed, initial, evaluations)
-        for seed in range(seeds)
+        for seed in range(first_seed, first_seed + seeds)
         for problem in problem_names
         for method in available
     ]

@@ -1,4 +1,4 @@
-"""Regret and time of runs as lines with bands, and the paper's Figure 1, as PNG.
+"""Regret and time of runs as lines with bands, the paper's Figure 1, and ranks against time, as PNG.
 
 The colours are Okabe and Ito's, which colour-blind readers can distinguish; after seven lines, dashes vary too. Every
 line is labelled at its end.
@@ -17,10 +17,13 @@ from scipy import stats
 
 from dechbo.bench import methods, paper
 from dechbo.bench.records import RunRecord
+from dechbo.bench.statistics import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from dechbo.bench.ranking import Ranking
 
 Array = NDArray[np.float64]
 
@@ -81,16 +84,15 @@ def _trace(record: RunRecord, quantity: str) -> Array:
     return np.cumsum(asks) if quantity == "time" else asks
 
 
-def band(runs: Array, *, resamples: int = 1000, seed: int = 0) -> tuple[Array, Array, Array]:
-    """Mean over runs at each evaluation with its 95 % percentile bootstrap interval; NaN unless all runs are finite."""
+def band(runs: Array) -> tuple[Array, Array, Array]:
+    """Mean over runs at each evaluation with its 95 % interval by Student's t; NaN unless all runs are finite."""
     finite = np.isfinite(runs).all(axis=0)
     mean = np.where(finite, runs.mean(axis=0), np.nan)
     low, high = mean.copy(), mean.copy()
     if len(runs) > 1 and finite.any():
-        rng = np.random.default_rng(seed)
-        data = runs[:, finite]
-        result = stats.bootstrap((data,), np.mean, axis=0, n_resamples=resamples, method="percentile", rng=rng)
-        low[finite], high[finite] = result.confidence_interval
+        half = stats.t.ppf((1 + LEVEL) / 2, len(runs) - 1) * stats.sem(runs[:, finite], axis=0)
+        low[finite] -= half
+        high[finite] += half
     return mean, low, high
 
 
@@ -182,6 +184,42 @@ def _bottom(block: list[float], gap: float) -> float:
 
 def _top(block: list[float], gap: float) -> float:
     return block[0] / block[1] + gap * (block[1] - 1) / 2
+
+
+# ------------------------------------------------------- ranks against time
+
+
+def ranks_against_time(ranking: Ranking) -> bytes:
+    """Average rank of every ranked method against the CPU seconds of a run; hollow if it lacks some problems."""
+    average, seconds, counts = ranking.average, ranking.cpu_seconds, ranking.counts
+    drawn = [k for k in np.argsort(average, kind="stable").tolist() if counts[k]]
+    names = [ranking.methods[k] for k in drawn]
+    with png_figure(7.6, 4.6) as (_, axes, png):
+        axis: Axes = axes[0, 0]
+        most = int(counts.max(initial=0))
+        axis.set(title=f"{most} problems", xlabel="CPU seconds of all asks of a run", ylabel="average rank, 1 is best")
+        axis.set_ylim(len(ranking.methods) + 0.3, 0.7)
+        if not drawn:
+            axis.annotate("no runs yet", (0.5, 0.5), xycoords="axes fraction", ha="center", color="#777777")
+        else:
+            axis.set_xscale("log")
+            axis.set_xlim(min(seconds[drawn]) / 2, max(seconds[drawn]) * 12)  # with room for the labels
+        placed = spread([float(-average[k] / (len(ranking.methods) + 1)) + 1 for k in reversed(drawn)], gap=0.045)
+        for k, name, height in zip(drawn, names, reversed(placed), strict=True):
+            color = line_style(name, [n for n in ranking.methods if n in names])["color"]
+            whole = counts[k] == most
+            size, inside = 8 if name == MAIN else 6, color if whole else "white"
+            axis.plot(seconds[k], average[k], "o", color=color, markersize=size, markerfacecolor=inside)
+            axis.annotate(
+                methods.label(name) + ("" if whole else f" ({counts[k]} of {most} problems)"),
+                xy=(seconds[k], average[k]),
+                xytext=(seconds[k] * 1.35, (1 - height) * (len(ranking.methods) + 1)),
+                color=color,
+                fontsize=8,
+                fontweight="bold" if name == MAIN else "normal",
+                va="center",
+            )
+    return png.getvalue()
 
 
 # ---------------------------------------------------------------- Figure 1

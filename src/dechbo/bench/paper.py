@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.markup import escape
 from rich.table import Table
 
 from dechbo.bench import methods
@@ -82,9 +83,9 @@ def markdown(table: Table1, command: str) -> str:
     lines = [
         "# Table 1: final regret",
         "",
-        "Mean over seeds of min f - f*, its 95 % bootstrap interval in brackets, then the median. The columns *paper*",
-        "repeat the paper's figures. Every method gets the same initial points for a seed. A run that crashed or ran",
-        "out of time counts with the regret that it reached; such runs are listed in the last column.",
+        "Mean over seeds of min f - f*, its 95 % interval by Student's t in brackets, then the median. The columns",
+        "*paper* repeat the paper's figures. Every method gets the same initial points for a seed. A run that crashed",
+        "or ran out of time counts with the regret that it reached; such runs are listed in the last column.",
         "",
         "| " + " | ".join(head) + " |",
         "|" + "---|" * count,
@@ -110,8 +111,7 @@ def rich_table(table: Table1) -> Table:
         cells = [methods.label(name)]
         for k, problem in enumerate(PROBLEMS):
             summary = table.cell(name, problem)
-            mean = None if summary is None else summary.mean
-            cells.append("–" if mean is None else f"{mean.value:.4f} [dim]{mean.low:.2f}–{mean.high:.2f}[/]")
+            cells.append("–" if summary is None else escape(summary.mean.text()))
             cells.append(f"{PRINTED[name][k]:.4f}" if name in PRINTED else "")
         rendered.add_row(*cells, style="bold" if name == "dechbo" else None)
     return rendered
@@ -132,8 +132,7 @@ def _row(table: Table1, method: str) -> list[str]:
 
 
 def _figures(summary: Summary) -> str:
-    mean = summary.mean
-    return f"{mean.value:.4g} [{mean.low:.3g}, {mean.high:.3g}]; {summary.median.value:.3g}"
+    return f"{summary.mean.text()}; {summary.median:.3g}"
 
 
 def _count(summary: Summary) -> str:

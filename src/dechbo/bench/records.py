@@ -73,6 +73,7 @@ class Step:
     ask_seconds: float = 0.0
     ask_cpu: float = 0.0
     evaluation_seconds: float = 0.0
+    true_value: float | None = None  # without noise, where the problem is noisy
 
 
 class Journal:
@@ -153,6 +154,7 @@ class RunRecord:
     date: str = ""
     resumed: tuple[int, ...] = ()  # the number of evaluations at each resumption
     cpu_limit: float | None = None
+    true_values: tuple[float | None, ...] = ()  # without noise, where the problem is noisy: regret is theirs
 
     @classmethod
     def from_steps(cls, run: Run, steps: list[Step], status: str, **facts: Any) -> RunRecord:
@@ -167,6 +169,7 @@ class RunRecord:
             ask_cpu=tuple(_four_digits(step.ask_cpu) for step in own),
             evaluation_seconds=tuple(_four_digits(step.evaluation_seconds) for step in steps),
             best_params=None if best is None else best.params,
+            true_values=tuple(s.true_value for s in steps) if any(s.true_value is not None for s in steps) else (),
             **facts,
         )
 
@@ -177,9 +180,12 @@ class RunRecord:
 
     @property
     def best_so_far(self) -> Array:
-        """min_{i <= t} of the values, (total,), constant after an early end; inf before the first value."""
+        """min_{i <= t} of the values, (total,), constant after an early end; inf before the first value.
+
+        Of a noisy problem, of the values without noise.
+        """
         reached = np.full(self.run.total, np.inf)
-        known = [np.inf if value is None else value for value in self.values]
+        known = [np.inf if value is None else value for value in self.true_values or self.values]
         reached[: len(known)] = known
         return np.minimum.accumulate(reached)
 
@@ -214,6 +220,7 @@ class RunRecord:
             content = json.loads(gzip.decompress(path.read_bytes()))
             if (content.pop("format"), content.pop("version")) != (FORMAT, VERSION):
                 raise ValueError("not of this format and version")
+            content.setdefault("true_values", [])  # older records have none
             known = {name: content[name] for name in (f.name for f in fields(cls))}
             lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
             return cls(**{**known, **lists, "run": Run(**known["run"])})

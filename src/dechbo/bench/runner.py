@@ -174,8 +174,11 @@ class _RunLoop:
         except Exception:
             value = None  # told as a failure
         seconds = time.perf_counter() - started
-        self.journal.append(Step(params, value, ask_time.seconds, ask_time.cpu, seconds))
-        known = [step.value for step in self.journal.steps if step.value is not None]
+        noise_free = self.problem.noise_free
+        true_value = None if noise_free is None or value is None else finite_or_none(noise_free(params))
+        self.journal.append(Step(params, value, ask_time.seconds, ask_time.cpu, seconds, true_value))
+        judged = [step.value if noise_free is None else step.true_value for step in self.journal.steps]
+        known = [value for value in judged if value is not None]
         self._report(len(self.journal.steps), self.problem.regret(min(known)) if known else np.inf)
 
     def _check(self, params: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dechbo.bench import methods, paper, problems, statistics
 from dechbo.bench.records import BenchError, RunRecord, load_records, read_unavailable
-from dechbo.bench.statistics import ConfidenceInterval, Summary
+from dechbo.bench.statistics import Summary
 from dechbo.report import figures
 
 CONTROL = "dechbo"
@@ -119,7 +119,7 @@ class _Page:
         known = any(record.optimum is not None for record in own)
         summaries = sorted((s for (p, _), s in self.summaries.items() if p == name), key=lambda s: s.mean.value)
         what = "final regret" if known else "final value"
-        head = ["method", f"mean {what} [95 %]", "median [95 %]", "runs", "not finished", "CPU s an ask"]
+        head = ["method", f"mean {what} [95 %]", "median", "runs", "not finished", "CPU s an ask"]
         rows = [_row(_cells(summary), main=summary.method == CONTROL) for summary in summaries]
         curves = self._image(f"regret-{name}", figures.regret(_title(name), own), f"Regret on {name}")
         times = self._image(f"time-{name}", figures.time_per_ask(_title(name), own), f"Time per ask on {name}")
@@ -143,12 +143,8 @@ def _cells(summary: Summary) -> list[str]:
     unfinished = [f"{summary.crashed} crashed"] if summary.crashed else []
     unfinished += [f"{summary.out_of_time} out of time"] if summary.out_of_time else []
     ask = f"{summary.ask_seconds:.3g}" if np.isfinite(summary.ask_seconds) else "–"
-    intervals = [_interval(summary.mean), _interval(summary.median)]
-    return [_label(summary.method), *intervals, str(summary.runs), ", ".join(unfinished), ask]
-
-
-def _interval(interval: ConfidenceInterval) -> str:
-    return f"{interval.value:.4g} [{interval.low:.3g}, {interval.high:.3g}]"
+    figures = [summary.mean.text(), f"{summary.median:.4g}"]
+    return [_label(summary.method), *figures, str(summary.runs), ", ".join(unfinished), ask]
 
 
 def _row(cells: Sequence[str], *, main: bool) -> str:
@@ -165,7 +161,7 @@ def _label(name: str) -> str:
 
 
 def _title(name: str) -> str:
-    return next((known for known in problems.names() if known.lower() == name), name)
+    return problems.title(name)
 
 
 def _code(line: str) -> str:

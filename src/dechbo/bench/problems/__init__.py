@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from dechbo.bench.problems import classic, lander, landscape, lasso, overlapping, rover, tabular, voltages
+from dechbo.bench.problems import (
+    classic,
+    families,
+    lander,
+    landscape,
+    lasso,
+    overlapping,
+    rover,
+    tabular,
+    voltages,
+    wine,
+)
 from dechbo.bench.problems.paper import HARTMANN_6, MICHALEWICZ_10, PROBLEMS, SHEKEL_4, michalewicz_value
 from dechbo.bench.problems.problem import Problem, ProblemUnavailable
 from dechbo.checks import whole
@@ -26,6 +37,7 @@ __all__ = [
     "names",
     "parse_names",
     "problem",
+    "title",
 ]
 
 
@@ -54,8 +66,10 @@ _INSTANCES: dict[str, Callable[[int], Problem]] = {
     "Protein-Structure-9": tabular.protein_structure,
     "NAS-Bench-201": tabular.nas_bench_201,
     "LunarLander-12": lander.lunar_lander,
+    "Wine-12": wine.wine,
     "Rosenbrock-4": partial(classic.ROSENBROCK.instance, 4),
     "NK-8": partial(landscape.landscape, 8, choices=("a", "b")),
+    **families.FAMILIES,
 }
 
 _TABLE1 = ("Hartmann-6", "Shekel-4", "Michalewicz-10")
@@ -79,12 +93,14 @@ _REAL = (
     "NAS-Bench-201",
     "LunarLander-12",
 )
+_EXAMPLE = ("Wine-12",)
 
 SUITES: dict[str, tuple[str, ...]] = {
     "table1": _TABLE1,
     "synthetic": _SYNTHETIC,
     "real": _REAL,
-    "development": (
+    "example": _EXAMPLE,
+    "choice": (
         "Levy-10",
         "Styblinski-Tang-50",
         "Ackley-20",
@@ -93,15 +109,24 @@ SUITES: dict[str, tuple[str, ...]] = {
         "Overlapping-20",
         "Overlapping-50",
     ),
+    "families": tuple(families.FAMILIES),
     "smoke": ("Rosenbrock-4", "NK-8"),
-    "all": _TABLE1 + _SYNTHETIC + _REAL,
+    "all": _TABLE1 + _SYNTHETIC + _REAL + _EXAMPLE,
 }
-"""Problem names of each suite. Tune settings on "development" only, which has no problem of "table1"."""
+"""Problem names of each suite.
+
+Choose settings on "families", and on "choice" with seeds of 100 and more only: its seeds below 100 are for judgement.
+"""
 
 
 def names() -> tuple[str, ...]:
     """The names of all problems, also of those whose package or data is missing."""
     return tuple(_INSTANCES)
+
+
+def title(name: str) -> str:
+    """The name of a problem as it is written in tables, from any spelling; an unknown name as it is."""
+    return next((known for known in _INSTANCES if known.lower() == name.lower()), name)
 
 
 def problem(name: str, seed: int = 0) -> Problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -30,7 +30,8 @@ class Problem:
     """A function of named parameters, to be minimised.
 
     ``optimum`` is the minimum and ``minimiser`` a point that attains it, None if unknown. ``scopes`` are the scopes of
-    the factors whose sum the function is; None if it is no sum of smaller factors.
+    the factors whose sum the function is; None if it is no sum of smaller factors. A noisy function also has its
+    ``noise_free`` values, which the minimum speaks of and a method never sees.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Problem:
     scopes: tuple[Names, ...] | None
     evaluate: Callable[[Mapping[str, Any]], float] = field(repr=False)
     minimiser: Mapping[str, Any] | None = field(default=None, repr=False)
+    noise_free: Callable[[Mapping[str, Any]], float] | None = field(default=None, repr=False)
 
     def __call__(self, params: Mapping[str, Any]) -> float:
         """The value at ``params``."""
@@ -47,6 +49,10 @@ class Problem:
     def regret(self, value: float) -> float:
         """``value`` minus the minimum; ``value`` itself if the minimum is unknown."""
         return value if self.optimum is None else value - self.optimum
+
+    def with_noise_free(self, function: Callable[[Mapping[str, Any]], float]) -> Problem:
+        """The same problem, judged by the values of ``function``."""
+        return replace(self, noise_free=function)
 
 
 @dataclass(frozen=True)
