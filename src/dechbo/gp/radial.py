@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotri
 
 from dechbo.data.observations import Observations
-from dechbo.gp.additive import MIN_DEVIATION, cholesky, log_density, solve_lower
+from dechbo.gp.additive import MIN_DEVIATION, cholesky, leave_one_out, log_density, solve_lower
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Embedding:
+class ColumnEmbedding:
     """Coordinates (n, d) as columns (n, p) between which distances are Euclidean."""
 
     categories: tuple[int, ...]  # (d,) the number of categories of each variable, 0 for a numeric one
@@ -65,7 +65,7 @@ def shape(kernel: str, u: Array) -> tuple[Array, Array]:
 class RadialGP:
     """A Gaussian process over all variables at once; immutable."""
 
-    embedding: Embedding
+    embedding: ColumnEmbedding
     relevances: Array  # (d,) rho
     variance: float
     noise: float
@@ -99,6 +99,11 @@ class RadialGP:
         """log p(y | X), the full sum."""
         L, _ = cholesky(self.gram(data.X), self.noise + data.noise)
         return log_density(L, solve_lower(L, data.y))
+
+    def log_predictive(self, data: Observations) -> float:
+        """sum_p log p(y_p | all other values)."""
+        posterior = self.condition(data)
+        return float(leave_one_out(posterior.L, posterior.alpha).sum())
 
     def log_evidence_gradient(self, data: Observations) -> tuple[float, Array]:
         """The evidence, and its gradient in (log relevances, log variance, log noise).
