@@ -2,9 +2,9 @@
 
 Expected improvement and the averaged bound with a small beta take turns. Where the committee expects next to no
 improvement anywhere, it knows one optimum and is sure of the rest: then the **doubting member** decides by its upper
-confidence bound. Its signal variance is fixed at that of the data, so a deep well forces short lengthscales on it and it
-stays unsure where nothing was tried. As long as no feasible point is known, an ask looks for the most probably feasible
-one.
+confidence bound. Its signal variance is fixed at that of the data, so a deep well forces short lengthscales on it and
+it stays unsure where nothing was tried. As long as no feasible point is known, an ask looks for the most probably
+feasible one.
 """
 
 from __future__ import annotations
