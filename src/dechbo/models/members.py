@@ -199,6 +199,8 @@ class CommitteeBuilder:
     def _warm(self, member: Member, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
         """The same member, refitted to ``data``; with a random graph, carried over to that of this ask."""
         gp = member.gp
+        if len(data) > MAX_WARM and (isinstance(gp, RadialGP) or self.graph != "random"):
+            return member
         if isinstance(gp, RadialGP):
             return Member(
                 member.name, fit_radial(WHOLE[member.name], embedding_of(self.space), data, noise=noise, start=gp)
