@@ -19,7 +19,7 @@ from dechbo.data import runfile
 from dechbo.data.evaluation import Evaluation, Params, variance
 from dechbo.data.history import History
 from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted
-from dechbo.gp import Ensemble
+from dechbo.gp import AdditiveGP, Ensemble
 from dechbo.graph import FactorGraph
 from dechbo.interactions import Interactions, interactions_of
 from dechbo.maxsum import Maximizer, MaxSum
@@ -304,13 +304,14 @@ class Optimizer:
         return RegretReport(float(average_regret(values, self._sign * optimum)[-1]), allowed, model.scaling.scale)
 
     @_locked
-    def interactions(self) -> Interactions:
+    def interactions(self, *, quick: bool = False) -> Interactions:
         """Which parameters interact, the most important first; needs ``graph="learned"`` and centred kernels.
 
-        The graph is learned from all evaluations, with the effort of ``ModelOptions(structure=…)``; an ask makes do
-        with shorter chains.
+        The graph is learned from all evaluations, with the effort of ``ModelOptions(structure=…)``. With ``quick`` the
+        answer is that of the next ask's own graph: from shorter chains, learned when the evaluations last doubled.
         """
-        return interactions_of(self._structure_model(), self.space.names)
+        known = self._asks_graph() if quick else None
+        return interactions_of(self._structure_model() if known is None else known, self.space.names)
 
     @_locked
     def convergence(self) -> Convergence | None:
@@ -398,6 +399,17 @@ class Optimizer:
         if self._structure is None or self._structure[0] != known:
             self._structure = known, self._problem.builder.structure_model(history.evaluations, history.points)
         return self._structure[1]
+
+    def _asks_graph(self) -> Model | None:
+        """The next ask's own member on the learned graph, as a model; None if it has none."""
+        if self._problem.search.score == "factors" or self.graph != "learned" or not self.model.centred:
+            return None
+        committee, learned = self._committee(), self._state.fits.graph
+        gp = next((member.gp for member in committee.members if isinstance(member.gp, AdditiveGP)), None)
+        if gp is None or learned is None:
+            return None
+        data, scaling = committee.data, committee.scale.standardisation
+        return Model(Ensemble((gp,), (1.0,)), data, scaling, len(data), refitted=False, learned=learned.posterior)
 
     def _check_remaining(self, wanted: int, fixed: Params) -> None:
         """Refuse to ask for what the known constraints forbid, or for more points than a finite space has left."""

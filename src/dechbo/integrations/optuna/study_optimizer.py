@@ -15,7 +15,7 @@ from dechbo.integrations.optuna import adapter
 from dechbo.integrations.optuna.attributes import graph_evaluations
 from dechbo.integrations.optuna.trials import HistoryReader, TrialHistory
 from dechbo.interactions import Interactions
-from dechbo.models.model import REBUILD_EVERY
+from dechbo.models.members import graph_size
 from dechbo.optimizer import Optimizer
 
 MAX_SIMULATED_ASKS = 8  # incomplete trials of other workers for which we compute the parameters before our own
@@ -72,18 +72,18 @@ class StudyOptimizer:
         return params in self._points(self.history(study, own))
 
     def new_graph(self, study: Study, history: TrialHistory) -> Interactions | None:
-        """The graph of the model of the next ask; None if the stored one is as recent.
+        """The graph of the next ask; None if the stored one is as recent.
 
-        The ask then uses this model, so the graph only costs the shares of variance and one read of the storage.
+        The ask then uses this graph, so it only costs the shares of variance and one read of the storage.
         """
         optimizer, count = self.optimizer, len(history.evaluations)
         early = count < optimizer.n_initial or all(evaluation.failed for evaluation in history.evaluations)
         if early or optimizer.graph != "learned" or not optimizer.model.centred:
             return None
         stored = graph_evaluations(study)
-        if stored is not None and stored // REBUILD_EVERY >= count // REBUILD_EVERY:
+        if stored is not None and graph_size(stored) >= graph_size(count):
             return None
-        return optimizer.interactions()
+        return optimizer.interactions(quick=True)
 
     def repeated_point(self, study: Study, fixed: Params, own: int) -> Params | None:
         """A random known point that agrees with ``fixed``; None if there is none."""
