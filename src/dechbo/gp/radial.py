@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Embedding:
+class ColumnEmbedding:
     """Coordinates (n, d) as columns (n, p) between which distances are Euclidean."""
 
     categories: tuple[int, ...]  # (d,) the number of categories of each variable, 0 for a numeric one
@@ -65,7 +65,7 @@ def shape(kernel: str, u: Array) -> tuple[Array, Array]:
 class RadialGP:
     """A Gaussian process over all variables at once; immutable."""
 
-    embedding: Embedding
+    embedding: ColumnEmbedding
     relevances: Array  # (d,) rho
     variance: float
     noise: float

@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError
-from dechbo.gp.radial import Embedding, RadialGP
+from dechbo.gp.radial import ColumnEmbedding, RadialGP
 
 Array = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class RadialPrior:
 
 def fit_radial(
     prior: RadialPrior,
-    embedding: Embedding,
+    embedding: ColumnEmbedding,
     data: Observations,
     *,
     noise: float | None = None,

@@ -30,7 +30,7 @@ from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations
 from dechbo.gp.additive import AdditiveGP, Hyperparameters
 from dechbo.gp.fit import fit
-from dechbo.gp.radial import Embedding, RadialGP
+from dechbo.gp.radial import ColumnEmbedding, RadialGP
 from dechbo.gp.radial_fit import RadialPrior, fit_radial
 from dechbo.graph import FactorGraph
 from dechbo.models.builder import MAX_CENTRED_SIZE, carried, clipped_constraint, domains_of, kernels_of
@@ -223,10 +223,10 @@ class CommitteeBuilder:
         return min(self.noise / unit / unit, 1e6)  # divided twice: a square may overflow
 
     @cached_property
-    def embedding(self) -> Embedding:
+    def embedding(self) -> ColumnEmbedding:
         """Where distances between points are measured."""
         kinds = zip(self.space.parameters, self.space.is_categorical, strict=True)
-        return Embedding(tuple(int(parameter.cardinality) if flag else 0 for parameter, flag in kinds))
+        return ColumnEmbedding(tuple(int(parameter.cardinality) if flag else 0 for parameter, flag in kinds))
 
     def _width(self, raw: Observations) -> float | None:
         """The width of the warp with the highest evidence, with its Jacobian; None for the identity."""
