@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dechbo.search.constrained import ConstrainedSearch
 
 from dechbo import Categorical, FactorGraph, Float, Int, Space
 from dechbo.acquisition import EnsembleUCB
@@ -14,7 +15,6 @@ from dechbo.acquisition.feasibility import LearnedConstraint
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.maxsum import Exact
-from dechbo.search.constrained import ConstrainedSearch
 from dechbo.search.engine import LocalEngine
 from dechbo.search.excluded import AlsoExcluded
 from dechbo.search.grid_search import Search
