@@ -61,7 +61,10 @@ class Interactions(list[Interaction]):
 
 
 def interactions_of(model: Model, names: Sequence[str]) -> Interactions:
-    """The interactions of a model with a learned graph."""
+    """The interactions of a model with a learned graph.
+
+    Where one factor over all parameters has weight, it is listed too, and holds that part of the variance.
+    """
     if model.learned is None or not isinstance(model.gp, Ensemble):
         raise OptionError('interactions need a learned graph: Optimizer(space, graph="learned")')
     shares: dict[Scope, float] = {}
@@ -69,10 +72,14 @@ def interactions_of(model: Model, names: Sequence[str]) -> Interactions:
         if member.domains is None:
             raise OptionError("shares of variance need centred kernels: ModelOptions(centred=True)")
         for scope, share in sobol_shares(member, model.data).items():
-            shares[scope] = shares.get(scope, 0.0) + weight * share
+            shares[scope] = shares.get(scope, 0.0) + (1 - model.full_weight) * weight * share
+    probabilities = {scope: (1 - model.full_weight) * p for scope, p in model.learned.scope_probabilities.items()}
+    if model.full_weight > 0:
+        everything = tuple(range(len(names)))
+        probabilities[everything] = shares[everything] = model.full_weight
     found = [
         Interaction(tuple(names[i] for i in scope), probability, shares.get(scope, 0.0))
-        for scope, probability in model.learned.scope_probabilities.items()
+        for scope, probability in probabilities.items()
         if probability > 0
     ]
     return Interactions(found, converged=model.learned.converged)
@@ -138,7 +145,7 @@ def from_table(
     points = [space.encode(evaluation.params) for evaluation in evaluations]
     options = ModelOptions(structure=structure)
     builder = ModelBuilder(space, "learned", seed, -1.0, max_factor_size=max_factor_size, options=options)
-    return interactions_of(builder.advance(None, 0, evaluations, points), space.names)
+    return interactions_of(builder.structure_model(evaluations, points), space.names)
 
 
 def from_csv(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,20 +64,36 @@ class Centring:
         m, dm = _interval_means(self.codes, X, self.lengthscales)
         for i, values in enumerate(self.domains):
             if values is not None:
-                m[:, i], dm[:, i] = _value_means(int(self.codes[i]), X[:, i], values, float(self.lengthscales[i]))
+                m[:, i], dm[:, i] = self._discrete_means(i, X[:, i], values)
         a = m / self.root
         return a, dm / self.root - a * (self.root_slope / self.root)
 
     def mean(self, i: int, x: Array) -> Array:
         """a_i at coordinates x (n,) of one variable."""
         values = self.domains[i]
-        length = float(self.lengthscales[i])
         if values is not None:
-            answer = _value_means(int(self.codes[i]), x, values, length)[0]
+            answer = self._discrete_means(i, x, values)[0]
         else:
             answer = _interval_means(self.codes[i : i + 1], x[:, None], self.lengthscales[i : i + 1])[0][:, 0]
         scaled: Array = answer / self.root[i]
         return scaled
+
+    def _discrete_means(self, i: int, x: Array, values: Array) -> tuple[Array, Array]:
+        """m and its derivative in log l at ``x`` (n,): looked up where each is one of the ``values``."""
+        at = np.minimum(np.searchsorted(values, x), len(values) - 1)
+        if not (values[at] == x).all():
+            return _value_means(int(self.codes[i]), x, values, float(self.lengthscales[i]))
+        m, dm = self._domain_means[i]
+        return m[at], dm[at]
+
+    @cached_property
+    def _domain_means(self) -> dict[int, tuple[Array, Array]]:
+        """m and its derivative at every value of every discrete variable."""
+        return {
+            i: _value_means(int(self.codes[i]), values, values, float(self.lengthscales[i]))
+            for i, values in enumerate(self.domains)
+            if values is not None
+        }
 
     def mean_slopes(self, points: Array) -> Array:
         """da_i/dx_i at ``points`` (…, d): (k(x, 0) - k(x, 1)) / sqrt(c) on the unit interval, 0 if discrete."""

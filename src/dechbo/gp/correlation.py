@@ -90,13 +90,21 @@ class Correlation:
             slopes[self.codes == CATEGORICAL] = 0.0
         return values, slopes
 
-    def point_rows(self, points: Array, X: Array, means: Array) -> tuple[Array, Array]:
-        """``rows`` of several points (n, d), with the ``means`` of X: two (n, d, len(X)) arrays."""
-        centred = self.centring is not None
-        here = self.means(points) if centred else np.zeros((0, 0))
-        change = self.centring.mean_slopes(points) if self.centring is not None else np.zeros((0, 0))
-        inverse = self.centring.inverse if self.centring is not None else np.zeros(0)
-        return _point_rows(self.codes, points, X, self.lengthscales, centred, here, change, means, inverse)
+    def point_rows(self, points: Array, X: Array, means: Array) -> tuple[Array, Array, Array, Array]:
+        """``rows`` of several points (n, d), with the ``means`` of X, and the diagonals there with their derivatives.
+
+        Two (n, d, len(X)) arrays and two (n, d) arrays.
+        """
+        if self.centring is None:
+            nothing = np.zeros((0, 0))
+            values, slopes = _point_rows(
+                self.codes, points, X, self.lengthscales, False, nothing, nothing, means, np.zeros(0)
+            )
+            return values, slopes, np.ones(points.shape), np.zeros(points.shape)
+        here, change = self.centring.means(points)[0], self.centring.mean_slopes(points)
+        inverse = self.centring.inverse
+        values, slopes = _point_rows(self.codes, points, X, self.lengthscales, True, here, change, means, inverse)
+        return values, slopes, (1.0 - here**2) * inverse, -2.0 * here * change * inverse
 
     def means(self, X: Array) -> Array:
         """The means a_i(X_pi) of centred kernels, (d, n); zeros for plain ones."""
@@ -170,7 +178,7 @@ def _point_rows(
                     slopes[m, i, p] = 0.0
             if centred:
                 for p in range(t):
-                    values[m, i, p] = (values[m, i, p] - here[i, m] * means[i, p]) * inverse[i]
+                    values[m, i, p] = (values[m, i, p] - here[m, i] * means[i, p]) * inverse[i]
                     slopes[m, i, p] = (slopes[m, i, p] - change[m, i] * means[i, p]) * inverse[i]
                 if codes[i] != MATERN52 and codes[i] != SE:
                     slopes[m, i, :] = 0.0

@@ -11,14 +11,14 @@ matrix product over the columns of that embedding.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from dechbo.data.observations import Observations
-from dechbo.gp.additive import MIN_DEVIATION, cholesky, log_density
+from dechbo.gp.additive import MIN_DEVIATION, cholesky, leave_one_out, log_density, solve_lower
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,7 +35,7 @@ class ColumnEmbedding:
         """The number of variables."""
         return len(self.categories)
 
-    @property
+    @cached_property
     def owner(self) -> Ints:
         """(p,) the variable of each column."""
         return np.repeat(np.arange(self.dim), np.maximum(1, self.categories))
@@ -73,8 +73,13 @@ class RadialGP:
 
     def columns(self, points: Array) -> Array:
         """The embedded points, scaled so that distances are r."""
-        scaled: Array = self.embedding(points) * np.sqrt(self.relevances)[self.embedding.owner]
+        scaled: Array = self.embedding(points) * self.scales
         return scaled
+
+    @cached_property
+    def scales(self) -> Array:
+        """(p,) the factor of each column, 1 / l."""
+        return np.sqrt(self.relevances)[self.embedding.owner]
 
     def gram(self, X: Array) -> Array:
         """K at the points X, without noise."""
@@ -86,14 +91,19 @@ class RadialGP:
     def condition(self, data: Observations) -> RadialPosterior:
         """The posterior given ``data``."""
         L, jitter = cholesky(self.gram(data.X), self.noise + data.noise)
-        z = solve_triangular(L, data.y, lower=True, check_finite=False)
-        alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
+        z = solve_lower(L, data.y)
+        alpha = solve_lower(L, z, transposed=True)
         return RadialPosterior(self, data.X, L, alpha, jitter)
 
     def log_evidence(self, data: Observations) -> float:
         """log p(y | X), the full sum."""
         L, _ = cholesky(self.gram(data.X), self.noise + data.noise)
-        return log_density(L, solve_triangular(L, data.y, lower=True, check_finite=False))
+        return log_density(L, solve_lower(L, data.y))
+
+    def log_predictive(self, data: Observations) -> float:
+        """sum_p log p(y_p | all other values)."""
+        posterior = self.condition(data)
+        return float(leave_one_out(posterior.L, posterior.alpha).sum())
 
     def log_evidence_gradient(self, data: Observations) -> tuple[float, Array]:
         """The evidence, and its gradient in (log relevances, log variance, log noise).
@@ -106,8 +116,8 @@ class RadialGP:
         g, slope = shape(self.kernel, _squared_distances(columns, columns))
         np.fill_diagonal(g, 1.0)
         L, _ = cholesky(self.variance * g, self.noise + data.noise)
-        z = solve_triangular(L, data.y, lower=True, check_finite=False)
-        alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
+        z = solve_lower(L, data.y)
+        alpha = solve_lower(L, z, transposed=True)
         inverse, _ = dpotri(L, lower=1)
         M = np.outer(alpha, alpha) - (inverse + np.tril(inverse, -1).T)
         G = self.variance * M * slope
@@ -127,24 +137,28 @@ class RadialPosterior:
     alpha: Array  # (n,), zero for pending points
     jitter: float
 
+    @cached_property
+    def _columns(self) -> Array:
+        return self.gp.columns(self.X)
+
     def joint(self, points: ArrayLike) -> tuple[Array, Array]:
         """Mean and standard deviation at ``points`` (n, d)."""
         at = np.atleast_2d(np.asarray(points, dtype=np.float64))
         gp = self.gp
-        u = _squared_distances(gp.columns(at), gp.columns(self.X))
+        u = _squared_distances(gp.columns(at), self._columns)
         k = gp.variance * shape(gp.kernel, u)[0]
-        V = solve_triangular(self.L, k.T, lower=True, check_finite=False)
+        V = solve_lower(self.L, k.T)
         return k @ self.alpha, np.sqrt(np.maximum(gp.variance - np.einsum("pn,pn->n", V, V), 0.0))
 
     def joint_gradient(self, points: Array) -> tuple[Array, Array, Array, Array]:
         """Mean and standard deviation at ``points`` (n, d), and their gradients (n, d), 0 for categories."""
         gp = self.gp
-        here, there = gp.columns(points), gp.columns(self.X)
+        here, there = gp.columns(points), self._columns
         g, slope = shape(gp.kernel, _squared_distances(here, there))
         k = gp.variance * g
-        V = solve_triangular(self.L, k.T, lower=True, check_finite=False)
+        V = solve_lower(self.L, k.T)
         deviation = np.sqrt(np.maximum(gp.variance - np.einsum("pn,pn->n", V, V), 0.0))
-        solved = solve_triangular(self.L, V, lower=True, trans=1, check_finite=False)  # K^-1 k
+        solved = solve_lower(self.L, V, transposed=True)  # K^-1 k
         mean_change = self._change(here, there, slope * self.alpha)
         variance_change = -2.0 * self._change(here, there, slope * solved.T)
         slope_change = 0.5 * variance_change / np.maximum(deviation, MIN_DEVIATION)[:, None]
@@ -154,7 +168,7 @@ class RadialPosterior:
         """sum_p weights_p d u(x, x_p) / dx_i times the variance, for numeric variables: (n, d)."""
         gp = self.gp
         columns: Array = 2.0 * gp.variance * (here * weights.sum(axis=1)[:, None] - weights @ there)
-        columns *= np.sqrt(gp.relevances)[gp.embedding.owner]
+        columns *= gp.scales
         if not any(gp.embedding.categories):
             return columns
         numeric = np.array([many == 0 for many in gp.embedding.categories])
@@ -167,9 +181,9 @@ class RadialPosterior:
         if len(points) == 0:
             return self
         gp, n, m = self.gp, len(self.X), len(points)
-        u = _squared_distances(gp.columns(self.X), gp.columns(points))
+        u = _squared_distances(self._columns, gp.columns(points))
         k = gp.variance * shape(gp.kernel, u)[0]
-        C = solve_triangular(self.L, k, lower=True, check_finite=False)
+        C = solve_lower(self.L, k)
         noise = np.full(m, gp.noise + self.jitter)
         corner, jitter = cholesky(gp.gram(points) - C.T @ C, noise, scale=gp.variance, solved=n)
         L = np.zeros((n + m, n + m), order="F")

@@ -1,8 +1,9 @@
 """A committee: several models of the same data, weighted by how well each predicts what it has not seen.
 
-Weights maximise sum_p log sum_m w_m p_m(y_p | all other values), the density that the mixture gives to each value left
-out (stacking, Yao et al. 2018), plus the logarithm of a Dirichlet prior: one more value for every member, so that none
-dies early. The iteration is expectation-maximisation, which never lowers that sum.
+The weight of member m is proportional to exp(sum_p log p_m(y_p | all other values)), its leave-one-out predictive
+density, smoothed by a quarter of an observation: a member that has fallen behind keeps a little weight while data are
+few. Stacking the same densities gives a share to every member that predicts a few values best; the mixture's expected
+improvement then follows whichever member is least sure.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dechbo.models.warp import ValueScale
 Array = NDArray[np.float64]
 
 MIN_WEIGHT = 0.02  # members with less do not take part in a decision
-STACKING_STEPS = 50
+SMOOTHING = 0.25  # observations
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class Committee:
     def weights(self) -> Array:
         """Of every member, summing to 1."""
         densities = [leave_one_out(posterior.L, posterior.alpha) for posterior in self.posteriors]
-        return stacking_weights(np.array(densities))
+        return predictive_weights(np.array(densities))
 
     def deciding(self, pending: Array | None = None) -> list[WeightedPosterior]:
         """The members that take part in a decision, deviations conditioned on ``pending`` points (m, d)."""
@@ -93,12 +94,10 @@ def mixture_moments(members: Sequence[WeightedPosterior], points: Array) -> tupl
     return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
 
-def stacking_weights(log_densities: Array) -> Array:
+def predictive_weights(log_densities: Array) -> Array:
     """The weights of members from log p_m(y_p | all other values), (members, n)."""
     many, n = log_densities.shape
-    densities = np.exp(log_densities - log_densities.max(axis=0))
-    weights = np.full(many, 1.0 / many)
-    for _ in range(STACKING_STEPS):
-        shares = weights[:, None] * densities
-        weights = ((shares / shares.sum(axis=0)).sum(axis=1) + 1.0) / (n + many)
+    totals = log_densities.sum(axis=1)
+    shares = np.exp(totals - totals.max())
+    weights: Array = (n * shares / shares.sum() + SMOOTHING) / (n + SMOOTHING * many)
     return weights

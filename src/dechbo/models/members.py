@@ -30,10 +30,10 @@ from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations
 from dechbo.gp.additive import AdditiveGP, Hyperparameters
 from dechbo.gp.fit import fit
-from dechbo.gp.radial import ColumnEmbedding, RadialGP
+from dechbo.gp.radial import RadialGP
 from dechbo.gp.radial_fit import RadialPrior, fit_radial
 from dechbo.graph import FactorGraph
-from dechbo.models.builder import MAX_CENTRED_SIZE, carried, clipped_constraint, domains_of, kernels_of
+from dechbo.models.builder import MAX_CENTRED_SIZE, carried, clipped_constraint, domains_of, embedding_of, kernels_of
 from dechbo.models.committee import Committee, Member
 from dechbo.models.options import ModelOptions
 from dechbo.models.warp import ValueScale, candidate_widths
@@ -156,14 +156,16 @@ class CommitteeBuilder:
 
     def _cold_member(self, name: str, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
         if name in WHOLE:
-            return Member(name, fit_radial(WHOLE[name], self.embedding, data, noise=noise))
+            return Member(name, fit_radial(WHOLE[name], embedding_of(self.space), data, noise=noise))
         return Member(name, self._fitted(name, graph, data, noise))
 
     def _warm(self, member: Member, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
         """The same member, refitted to ``data``; with a random graph, carried over to that of this ask."""
         gp = member.gp
         if isinstance(gp, RadialGP):
-            return Member(member.name, fit_radial(WHOLE[member.name], self.embedding, data, noise=noise, start=gp))
+            return Member(
+                member.name, fit_radial(WHOLE[member.name], embedding_of(self.space), data, noise=noise, start=gp)
+            )
         start = carried(gp, graph).hyperparameters
         return Member(member.name, self._fitted(member.name, graph, data, noise, start))
 
@@ -222,12 +224,6 @@ class CommitteeBuilder:
         unit = scale.standardisation.scale
         return min(self.noise / unit / unit, 1e6)  # divided twice: a square may overflow
 
-    @cached_property
-    def embedding(self) -> ColumnEmbedding:
-        """Where distances between points are measured."""
-        kinds = zip(self.space.parameters, self.space.is_categorical, strict=True)
-        return ColumnEmbedding(tuple(int(parameter.cardinality) if flag else 0 for parameter, flag in kinds))
-
     def _width(self, raw: Observations) -> float | None:
         """The width of the warp with the highest evidence, with its Jacobian; None for the identity."""
         if not self.options.warp or self.noise is not None or raw.noise.any() or len(raw) < COLD_EVERY:
@@ -236,7 +232,7 @@ class CommitteeBuilder:
         for width in candidate_widths(raw.y):
             scale = ValueScale.of(raw.y, width)
             data = scale.observations(raw)
-            gp = fit_radial(WHOLE["whole"], self.embedding, data)
+            gp = fit_radial(WHOLE["whole"], embedding_of(self.space), data)
             evidence = gp.log_evidence(data) + scale.log_jacobian(raw.y)
             if evidence > best + (0.0 if width is None else MIN_WARP_GAIN):
                 best, chosen = evidence, width

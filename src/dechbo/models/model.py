@@ -28,6 +28,7 @@ class Model:
     fitted_on: int  # observations at the last fit
     refitted: bool
     learned: StructurePosterior | None = None  # the result of structure learning, where the graph is learned
+    full_weight: float = 0.0  # how surely the function is no sum of small factors; only ``structure_model`` asks
     constraints: Mapping[str, Model] = field(default_factory=dict)  # one model of -c for each constraint told
 
     def moments(self, points: Array) -> tuple[Array, Array]:

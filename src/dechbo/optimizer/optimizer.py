@@ -324,7 +324,7 @@ class Optimizer:
         model = self._structure_model()
         if model.learned is None:
             raise OptionError('pair probabilities need a learned graph: Optimizer(space, graph="learned")')
-        shared: Array = model.learned.pair_probabilities.copy()
+        shared: Array = model.full_weight + (1 - model.full_weight) * model.learned.pair_probabilities
         np.fill_diagonal(shared, 0.0)
         return shared
 
@@ -396,7 +396,7 @@ class Optimizer:
             raise NoObservations("the model needs at least one successful evaluation: tell one first")
         known = len(history.evaluations)
         if self._structure is None or self._structure[0] != known:
-            self._structure = known, self._problem.builder.advance(None, known, history.evaluations, history.points)
+            self._structure = known, self._problem.builder.structure_model(history.evaluations, history.points)
         return self._structure[1]
 
     def _check_remaining(self, wanted: int, fixed: Params) -> None:

@@ -127,16 +127,18 @@ def suggest(
     incumbents = np.array([_allowed(space, x, fixed) for x in history.incumbents(problem.builder.sign, N_INCUMBENTS)])
     proposal = maxsum_proposal(committee, space, pending, fixed, incumbents[0], engine)
     clock.append(time.perf_counter())
-    decision = decide(committee, pending, history.feasible_successes, problem.portfolio(len(committee.data) + 1))
     seed = (problem.builder.seed, len(history.evaluations), len(pending))
     cost = len(committee.members) * (len(committee.data) + len(pending)) ** 2
     search = JointSearch(space, fixed, incumbents, excluded_points(problem, history), seed, cost)
-    found = search.maximum(decision.score, [] if proposal is None else [("max-sum", proposal.point[None])])
+    proposals = search.proposals([] if proposal is None else [("max-sum", proposal.point[None])])
+    portfolio = problem.portfolio(len(committee.data) + 1)
+    decision = decide(committee, search, proposals, pending, history.feasible_successes, portfolio)
+    found = decision.found
     clock.append(time.perf_counter())
     info = AskInfo(
         found.source,
         0.0,
-        acquisition=decision.name,
+        acquisition=decision.acquisition,
         members=opinions(committee, found.point),
         parts=dict(zip(("models", "max-sum", "search"), np.diff(clock).tolist(), strict=True)),
         graph=None if state.fits.graph is None else state.fits.graph.graph,

@@ -53,9 +53,8 @@ class JointSearch:
     seed: Sequence[int]  # of the proposals
     cost: float = 1.0  # multiply-adds to score one proposal
 
-    def maximum(self, score: Score, more: Sequence[tuple[str, Array]] = ()) -> Found:
-        """The best point by ``score`` that is not excluded; ``more`` proposals come first."""
-        proposals = self.proposals(more)
+    def maximum(self, score: Score, proposals: Proposals) -> Found:
+        """The best point by ``score`` that is not excluded, from ``proposals`` uphill."""
         values = score.values(proposals.points)
         order = np.argsort(-values, kind="stable")
         ends, sources = self._polished(score, proposals, order)
@@ -69,7 +68,7 @@ class JointSearch:
         return Found(point, float(score.values(point[None])[0]), "spread")
 
     def proposals(self, more: Sequence[tuple[str, Array]] = ()) -> Proposals:
-        """All proposals, with the fixed coordinates and within the known constraints."""
+        """All proposals, with the fixed coordinates and within the known constraints; ``more`` come first."""
         if self._size <= MAX_LISTED:
             return Proposals.joined([*more, ("spread", self._listed())])
         rng = np.random.default_rng([*self.seed, 7])
