@@ -1,12 +1,12 @@
-"""Functions with many optima, and some with one: regret with and without restarts, and of other methods.
+"""Functions with many optima, and some with one: regret with and without the doubting member, and of other methods.
 
-    python benchmarks/many_optima.py                    # 4 seeds, 150 evaluations, without restarts and with them
+    python benchmarks/many_optima.py                    # 4 seeds, 150 evaluations, without doubt and with it
     python benchmarks/many_optima.py --seeds 6 --problems wells aligned waves --methods dechbo botorch-ucb
 
 Wells: ten wells 1 / (r^2 + c) at random places with random depths in four dimensions (Shekel's form). Aligned: the
 same with places in the plane x0 = x2, x1 = x3. Peaks: 21 rotated Gaussian peaks in four dimensions (Gallagher's form).
 Waves: a rotated bowl with ripples in five dimensions. Others: classic functions in five or six dimensions, shifted by
-the seed. Methods are those of ``dechbo bench``, and "no-restarts", the default without restarts after stagnation. Every
+the seed. Methods are those of ``dechbo bench``, and "no-doubt", the default whose doubting member never decides. Every
 run starts with ten Sobol points, the same for all methods, and is appended to the results file when it has finished.
 """
 
@@ -34,14 +34,14 @@ from dechbo.bench.problems.classic import (
     rosenbrock_value,
     styblinski_value,
 )
-from dechbo.search import restart
+from dechbo.search import decision
 from results_file import RESULTS, ResultsFile
 
 Array = NDArray[np.float64]
 Problem = tuple[Callable[[Array], float], int, float]  # on the unit cube, its dimension, its minimum
 RESULTS_FILE = RESULTS / "many_optima.jsonl"
 KEY = ("problem", "method", "seed", "evaluations")
-NO_RESTARTS = "no-restarts"
+NO_DOUBT = "no-doubt"
 NEVER = 10**9
 N_INITIAL = 10
 
@@ -143,10 +143,10 @@ def created(name: str, dim: int, seed: int, evaluations: int) -> Iterator[method
     if methods.is_peer(name):
         with closing(PeerProcess(name, space, seed=seed, n_initial=N_INITIAL, budget=N_INITIAL + evaluations)) as peer:
             yield peer
-    elif name == NO_RESTARTS:
-        patience, restart.MIN_PATIENCE = restart.MIN_PATIENCE, NEVER
+    elif name == NO_DOUBT:
+        patience, decision.MIN_PATIENCE = decision.MIN_PATIENCE, NEVER
         yield methods.METHODS["dechbo"].create(space, seed, N_INITIAL)
-        restart.MIN_PATIENCE = patience
+        decision.MIN_PATIENCE = patience
     else:
         yield methods.METHODS[name].create(space, seed, N_INITIAL)
 
@@ -167,8 +167,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--evaluations", type=int, default=150)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
-    known = [NO_RESTARTS, *methods.names()]
-    parser.add_argument("--methods", nargs="+", default=[NO_RESTARTS, "dechbo"], choices=known, metavar="METHOD")
+    known = [NO_DOUBT, *methods.names()]
+    parser.add_argument("--methods", nargs="+", default=[NO_DOUBT, "dechbo"], choices=known, metavar="METHOD")
     parser.add_argument("--results", type=Path, default=RESULTS_FILE)
     arguments = parser.parse_args()
     for name in arguments.methods:

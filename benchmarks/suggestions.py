@@ -162,19 +162,19 @@ def minimized(**options: Any) -> list[Params]:
 
 CASES: dict[str, Callable[[], list[Params]]] = {
     "float learned": lambda: run(Optimizer(floats(6), seed=0), 45),
-    "float learned, stuck": lambda: run(Optimizer(floats(2), seed=1), 50),
+    "float learned, stuck": lambda: run(Optimizer(floats(2), seed=1), 40),
     "float random": lambda: run(Optimizer(floats(5), graph="random", seed=2), 24),
     "float given": lambda: run(Optimizer(floats(5), graph=given_graph(5), seed=3), 24),
     "float maximize": lambda: run(Optimizer(floats(3), direction="maximize", seed=4), 22),
     "float noisy": lambda: run(Optimizer(floats(3), noise=0.01, seed=4), 24),
     "float noise-free": lambda: run(Optimizer(floats(3), noise=0, seed=4), 24),
     "float squared exponential": lambda: run(Optimizer(floats(4), model=ModelOptions(kernel="se"), seed=4), 22),
-    "float joint": lambda: run(Optimizer(floats(4), search=SearchOptions(score="joint"), seed=5), 22),
+    "float factors": lambda: run(Optimizer(floats(4), search=SearchOptions(score="factors"), seed=5), 22),
     "float plain kernels": lambda: run(Optimizer(floats(4), model=ModelOptions(centred=False), seed=5), 22),
     "float small factors": lambda: run(
-        Optimizer(floats(5), model=ModelOptions(full_factor=False), max_factor_size=2, seed=5), 22
+        Optimizer(floats(5), model=ModelOptions(members=("smooth", "rough")), max_factor_size=2, seed=5), 22
     ),
-    "float stays": lambda: run(Optimizer(floats(2), search=SearchOptions(restarts=False), seed=1), 35),
+    "float no warp": lambda: run(Optimizer(floats(2), model=ModelOptions(warp=False), seed=1), 24),
     "float theory": lambda: run(Optimizer(floats(3), theory=TheoryOptions(beta="theory"), seed=6), 18),
     "float theory-factor": lambda: run(
         Optimizer(floats(3), theory=TheoryOptions(beta="theory-factor", delta=0.2), seed=6), 18
@@ -202,15 +202,15 @@ CASES: dict[str, Callable[[], list[Params]]] = {
     "paper 2": lambda: run(Optimizer.paper(floats(5), max_factor_size=2, seed=17), 22),
     "paper 3": lambda: run(Optimizer.paper(floats(6), max_factor_size=3, seed=18), 32),
     "paper mixed": lambda: run(Optimizer.paper(Space(MIXED), seed=18), 22),
-    "rival gp-ucb": lambda: run(GPUCB(floats(4), seed=19), 24),
-    "rival add-gp-ucb": lambda: run(AddGPUCB(floats(6), seed=19), 24),
-    "rival add-gp-ucb, groups": lambda: run(AddGPUCB(floats(6), group_size=2, seed=19), 30),
-    "rival add-mes-g": lambda: run(AddMES(floats(4), samples="gumbel", seed=20), 20),
-    "rival add-mes-r": lambda: run(AddMES(floats(4), samples="functions", seed=20), 20),
-    "rival rembo": lambda: run(REMBO(floats(8), seed=21), 24),
-    "rival random": lambda: run(RandomSearch(Space(MIXED), seed=22), 12),
-    "rival sobol": lambda: run(SobolSearch(Space(MIXED), seed=22), 12),
-    "rival mixed": lambda: run(AddGPUCB(Space(MIXED), seed=23), 20),
+    "baseline gp-ucb": lambda: run(GPUCB(floats(4), seed=19), 24),
+    "baseline add-gp-ucb": lambda: run(AddGPUCB(floats(6), seed=19), 24),
+    "baseline add-gp-ucb, groups": lambda: run(AddGPUCB(floats(6), group_size=2, seed=19), 30),
+    "baseline add-mes-g": lambda: run(AddMES(floats(4), samples="gumbel", seed=20), 20),
+    "baseline add-mes-r": lambda: run(AddMES(floats(4), samples="functions", seed=20), 20),
+    "baseline rembo": lambda: run(REMBO(floats(8), seed=21), 24),
+    "baseline random": lambda: run(RandomSearch(Space(MIXED), seed=22), 12),
+    "baseline sobol": lambda: run(SobolSearch(Space(MIXED), seed=22), 12),
+    "baseline mixed": lambda: run(AddGPUCB(Space(MIXED), seed=23), 20),
     "minimize": lambda: minimized(),
     "minimize, workers": lambda: minimized(workers=2),
 }

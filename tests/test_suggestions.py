@@ -31,8 +31,8 @@ def test_every_case_is_recorded(suggestions: ModuleType) -> None:
 def test_sobol_points_are_as_recorded(suggestions: ModuleType) -> None:
     """On linear scales they need only sums and products, which every machine rounds alike."""
     linear = ("layers", "act", "drop", "mix")
-    recorded = json.loads(suggestions.FILE.read_text())["suggestions"]["rival sobol"]
-    now = suggestions.exact(suggestions.CASES["rival sobol"]())
+    recorded = json.loads(suggestions.FILE.read_text())["suggestions"]["baseline sobol"]
+    now = suggestions.exact(suggestions.CASES["baseline sobol"]())
     before, after = ([{name: point[name] for name in linear} for point in points] for points in (recorded, now))
     assert suggestions.difference(before, after) is None
 

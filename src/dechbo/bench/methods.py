@@ -72,9 +72,9 @@ def _baseline(name: str) -> Callable[..., Method]:
 
 OURS = (
     MethodSpec("dechbo", "DEC-HBO (default)", _optimizer),
-    MethodSpec("dechbo-joint", "DEC-HBO, by the joint bound", _optimizer, {"search": {"score": "joint"}}),
-    MethodSpec("dechbo-plain", "DEC-HBO, plain kernels", _optimizer, {"model": {"centred": False}}),
-    MethodSpec("dechbo-small", "DEC-HBO, small factors only", _optimizer, {"model": {"full_factor": False}}),
+    MethodSpec("dechbo-factors", "DEC-HBO, by the factors' bounds", _optimizer, {"search": {"score": "factors"}}),
+    MethodSpec("dechbo-small", "DEC-HBO, small factors only", _optimizer, {"model": {"members": ["smooth", "rough"]}}),
+    MethodSpec("dechbo-whole", "DEC-HBO, one factor over all", _optimizer, {"model": {"members": ["whole"]}}),
     MethodSpec("dechbo-random", "DEC-HBO, random tree", _optimizer, {"graph": "random"}),
     MethodSpec("dechbo-additive", "DEC-HBO, singletons", _additive),
     MethodSpec("paper-mf1", "paper's algorithm, MF1", _paper, {"max_factor_size": 1}),
