@@ -110,9 +110,7 @@ def test_one_factor_over_all_variables_where_the_evidence_asks_for_it(seed: int)
 def test_asks_by_the_factors_bounds_never_weigh_a_factor_over_all_variables() -> None:
     told, points = table(5, 60, lambda x: float(np.exp(-8 * ((x - 0.5) ** 2).sum())))
     assert builder(5, "learned", max_factor_size=2).advance(None, 60, told, points).full_weight == 0
-    assert (
-        builder(5, "learned", max_factor_size=5).structure_model(told, points).full_weight == 0
-    )
+    assert builder(5, "learned", max_factor_size=5).structure_model(told, points).full_weight == 0
     assert builder(5, FactorGraph.singletons(5)).structure_model(told, points).full_weight == 0
 
 
