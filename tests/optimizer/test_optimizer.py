@@ -506,16 +506,6 @@ def test_before_the_first_model_nothing_is_known_of_a_learned_graph() -> None:
     assert Optimizer(box(3), seed=0).last_graph == FactorGraph.singletons(3)
 
 
-def test_two_points_of_a_batch_are_not_close() -> None:
-    told = np.random.default_rng(0).random((12, 2))
-    optimizer = Optimizer(box(2), graph=FactorGraph.singletons(2), seed=0)
-    for x in told:
-        optimizer.tell({"x0": float(x[0]), "x1": float(x[1])}, float(((x - 0.4) ** 2).sum()))
-    points = np.array([list(params.values()) for params in optimizer.ask(4)])
-    apart = np.abs(points[:, None] - points[None]).max(axis=2)
-    assert apart[~np.eye(4, dtype=bool)].min() > 0.01
-
-
 def test_the_papers_algorithm(tmp_path: Path) -> None:
     quick = ModelOptions(centred=False, structure=StructureOptions(chains=1, sweeps=3, rounds=2))
     optimizer = Optimizer.paper(box(4), max_factor_size=2, seed=3, n_initial=4, model=quick)
