@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
-from dechbo.gp.posterior import WeightedPosterior
+from dechbo.gp.posterior import JointPosterior, WeightedPosterior
 from dechbo.gp.radial import ColumnEmbedding, RadialGP
 from dechbo.graph import FactorGraph
 
@@ -34,5 +34,6 @@ def mixture(seed: int, n: int = 9, pending: int = 0) -> list[WeightedPosterior]:
         for kernel in ("se", "matern52")
     ]
     at = points_of(rng, pending)
-    posteriors = [gp.condition(data).with_pending(at) for gp in (additive, *radial)]
+    posteriors: list[JointPosterior] = [additive.condition(data).with_pending(at)]
+    posteriors += [gp.condition(data).with_pending(at) for gp in radial]
     return list(zip((0.5, 0.3, 0.2), posteriors, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from dechbo.acquisition.score import (
     Sum,
     log_improvement,
 )
+from dechbo.gp.posterior import WeightedPosterior
 from posterior_cases import CATEGORIES, mixture, points_of
 
 Array = NDArray[np.float64]
@@ -92,7 +94,7 @@ def test_a_mixtures_improvement_is_the_weighted_sum_by_quadrature(seed: int, thr
     np.testing.assert_allclose(LogExpectedImprovement(members, threshold).values(points), np.log(total), atol=1e-7)
 
 
-SCORES = {
+SCORES: dict[str, Callable[[list[WeightedPosterior]], Score]] = {
     "improvement": lambda members: LogExpectedImprovement(members, 0.7),
     "far improvement": lambda members: LogExpectedImprovement(members, 9.0),
     "bound": lambda members: ConfidenceBound(members, 1.7),
@@ -103,7 +105,7 @@ SCORES = {
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize(("seed", "pending"), list(itertools.product(range(3), (0, 2))))
 def test_gradients_are_those_of_differences(name: str, seed: int, pending: int) -> None:
-    score: Score = SCORES[name](mixture(seed, pending=pending))
+    score = SCORES[name](mixture(seed, pending=pending))
     points = points_of(np.random.default_rng(seed + 10), 6)
     values, slopes = score.gradients(points)
     np.testing.assert_allclose(values, score.values(points), rtol=1e-8, atol=1e-9)

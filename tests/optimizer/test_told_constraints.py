@@ -121,6 +121,7 @@ def test_feasible_points_are_sought_first() -> None:
             break
     assert optimizer.best is not None
     optimizer.ask()
+    assert optimizer.info is not None
     assert optimizer.info.acquisition == "improvement"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def told(n: int = 8, seed: int = 0) -> tuple[Committee, Array]:
 
 
 def decided(
-    known: Committee, feasible: Array | None = None, portfolio: Portfolio | None = None, pending: Array = NONE
+    known: Committee, feasible: NDArray[Any] | None = None, portfolio: Portfolio | None = None, pending: Array = NONE
 ) -> Decision:
     search = JointSearch(SPACE, {}, known.data.X[:1], Excluded(SPACE, known.data.X), (0, 0, 0))
     flags = np.ones(len(known.data), dtype=bool) if feasible is None else feasible.astype(bool)

@@ -13,7 +13,7 @@ from dechbo.search.draws import MAX_CONSTRAINED_DRAWS, MAX_DRAWS, MAX_IDLE_DRAWS
 
 Array = NDArray[np.float64]
 
-FINITE = {"n": Int(0, 2), "c": Categorical(["p", "q"])}
+FINITE = Space({"n": Int(0, 2), "c": Categorical(["p", "q"])})
 
 
 def forever(value: float = 0.0, step: float = 0.0) -> Iterator[Array]:
@@ -21,15 +21,13 @@ def forever(value: float = 0.0, step: float = 0.0) -> Iterator[Array]:
 
 
 def test_every_point_is_listed_once() -> None:
-    space = Space(FINITE)
-    listed = listed_points(space, {})
+    listed = listed_points(FINITE, {})
     assert len(listed) == len(np.unique(listed, axis=0)) == 6
-    assert [space.decode(point) for point in listed_points(space, {1: 1.0})] == [{"n": n, "c": "q"} for n in range(3)]
+    assert [FINITE.decode(point) for point in listed_points(FINITE, {1: 1.0})] == [{"n": n, "c": "q"} for n in range(3)]
 
 
 def test_without_constraints_draws_end_after_many() -> None:
-    space = Space(FINITE)
-    assert sum(1 for _ in bounded_draws(space, forever(), 7)) == MAX_DRAWS + 7
+    assert sum(1 for _ in bounded_draws(FINITE, forever(), 7)) == MAX_DRAWS + 7
 
 
 def test_under_constraints_draws_end_when_they_only_repeat() -> None:
