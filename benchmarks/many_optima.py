@@ -34,7 +34,7 @@ from dechbo.bench.problems.classic import (
     rosenbrock_value,
     styblinski_value,
 )
-from dechbo.search import decision
+from dechbo.models import members
 from results_file import RESULTS, ResultsFile
 
 Array = NDArray[np.float64]
@@ -144,9 +144,9 @@ def created(name: str, dim: int, seed: int, evaluations: int) -> Iterator[method
         with closing(PeerProcess(name, space, seed=seed, n_initial=N_INITIAL, budget=N_INITIAL + evaluations)) as peer:
             yield peer
     elif name == NO_DOUBT:
-        patience, decision.MIN_PATIENCE = decision.MIN_PATIENCE, NEVER
+        patience, members.MIN_PATIENCE = members.MIN_PATIENCE, NEVER
         yield methods.METHODS["dechbo"].create(space, seed, N_INITIAL)
-        decision.MIN_PATIENCE = patience
+        members.MIN_PATIENCE = patience
     else:
         yield methods.METHODS[name].create(space, seed, N_INITIAL)
 

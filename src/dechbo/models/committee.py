@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dechbo.data.observations import Observations
 from dechbo.gp.additive import AdditiveGP, leave_one_out
 from dechbo.gp.posterior import JointPosterior, WeightedPosterior
-from dechbo.gp.radial import RadialGP
+from dechbo.gp.radial import RadialGP, RadialPosterior
 from dechbo.models.warp import ValueScale
 
 Array = NDArray[np.float64]
@@ -43,6 +43,7 @@ class Committee:
     data: Observations  # in the units of ``scale``
     scale: ValueScale
     constraints: Mapping[str, Committee] = field(default_factory=dict)  # one committee on -c for each constraint told
+    doubting: RadialPosterior | None = None  # where the known optimum is exhausted
 
     @cached_property
     def posteriors(self) -> tuple[JointPosterior, ...]:
@@ -72,11 +73,6 @@ class Committee:
         """Mean and standard deviation at one point, in the units of the values."""
         mean, deviation = (float(part[0]) for part in self.moments(point[None]))
         return self.scale.original(mean), self.scale.original_deviation(mean, deviation)
-
-    def named(self, name: str) -> JointPosterior | None:
-        """The posterior of the member of that name, if there is one."""
-        found = (p for member, p in zip(self.members, self.posteriors, strict=True) if member.name == name)
-        return next(found, None)
 
     @property
     def jitter(self) -> float:

@@ -6,15 +6,21 @@ The members of a committee make different bets:
 ``smooth``        small factors on the learned (or given, or random) graph, centred, long lengthscales
 ``rough``         the same graph with short lengthscales: many local optima
 ``whole``         one factor over all variables, Matérn, almost any lengthscale
-``scaled``        one factor over all variables, squared exponential, lengthscales that grow with the root of d and
-                  a variance fixed at that of the data
+``scaled``        one factor over all variables, squared exponential, lengthscales that grow with the root of d
 ``sparse``        one factor over all variables, most of them idle
 ================  ===========================================================================================
+
+The **doubting member** stands apart. A model that has found one optimum explains it by a large variance and long
+lengthscales, and is sure of everything else. The doubting member's variance is fixed at that of the values (without a
+warp), so a deep well forces short lengthscales on it and it stays unsure where nothing was tried. It is fitted only
+where the known optimum is exhausted: where as many evaluations as a quadratic in every variable needs, 2 d + 1, gained
+nothing.
 
 A warm fit makes a model depend on the past of its process, and a resumed run has no such past. So the cold fit is made
 from a prefix of the evaluations whose length is a function of their number alone (``cold_size``), and every ask
 refits that cold fit to all evaluations. The same holds for the graph (``graph_size``: it doubles, because learning a
-graph costs more than anything else). A resume repeats one cold fit and one learning.
+graph costs more than anything else). A resume repeats one cold fit and one learning. With many evaluations
+hyperparameters hardly move: then they come from an evenly spaced subset, and the cold fit's are kept as they are.
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations
 from dechbo.gp.additive import AdditiveGP, Hyperparameters
 from dechbo.gp.fit import fit
-from dechbo.gp.radial import RadialGP
+from dechbo.gp.radial import RadialGP, RadialPosterior
 from dechbo.gp.radial_fit import RadialPrior, fit_radial
 from dechbo.graph import FactorGraph
 from dechbo.models.builder import MAX_CENTRED_SIZE, carried, clipped_constraint, domains_of, embedding_of, kernels_of
@@ -44,10 +50,15 @@ Array = NDArray[np.float64]
 
 WHOLE = {
     "whole": RadialPrior("matern52", "weak"),
-    "scaled": RadialPrior("se", "scaled", fixed_variance=True),
+    "scaled": RadialPrior("se", "scaled"),
     "sparse": RadialPrior("matern52", "sparse"),
 }
+DOUBTING = RadialPrior("se", "scaled", fixed_variance=True)
+MIN_GAIN = 1e-3  # standard deviations of the values: less is no gain
+MIN_PATIENCE = 10  # evaluations without a gain after which the known optimum is exhausted, or 2 d + 1
 COLD_EVERY = 10  # evaluations between two cold fits
+MAX_WARM = 200  # evaluations up to which every ask refits
+MAX_FITTED = 300  # evaluations of a fit, and of a learned graph
 FIRST_GRAPH = 10  # evaluations of the first learned graph
 COLD_ITERATIONS, WARM_ITERATIONS = 40, 12  # of a fit on a graph
 MIN_WARP_GAIN = 2.0  # nats of evidence that a warp needs over the identity
@@ -56,8 +67,11 @@ QUICK = StructureOptions(chains=2, sweeps=6, max_batches=1, rounds=2)
 
 
 def cold_size(n: int) -> int:
-    """The number of evaluations of the cold fit that an ask with ``n`` evaluations refits."""
-    return n if n < COLD_EVERY else n - n % COLD_EVERY
+    """The number of evaluations of the cold fit that an ask with ``n`` evaluations refits: every ten, later a tenth."""
+    step = COLD_EVERY
+    while n >= 20 * step:
+        step *= 2
+    return n if n < COLD_EVERY else n - n % step
 
 
 def graph_size(n: int) -> int:
@@ -68,6 +82,14 @@ def graph_size(n: int) -> int:
     return size if size <= n else 0
 
 
+def exhausted(values: Array, dim: int) -> bool:
+    """Whether the last 2 d + 1 ``values`` (n,), and at least ten, gained nothing on the best before them."""
+    patience = max(MIN_PATIENCE, 2 * dim + 1)
+    if len(values) < 2 * patience:
+        return False
+    return bool(values[-patience:].max() < values[:-patience].max() + MIN_GAIN)
+
+
 @dataclass(frozen=True, eq=False)
 class ColdFit:
     """The fit to the first ``size`` evaluations of one quantity."""
@@ -75,6 +97,7 @@ class ColdFit:
     size: int
     width: float | None  # of the warp
     members: tuple[Member, ...]
+    doubting: RadialGP | None  # where the known optimum is exhausted
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +150,8 @@ class CommitteeBuilder:
     def for_constraints(self) -> CommitteeBuilder:
         """The builder of the constraints' committees: factors over all variables, no graph to learn, no warp."""
         whole = tuple(name for name in self.members if name in WHOLE) or ("whole",)
-        plain = replace(self.options, members=whole, warp=False)
-        return replace(self, sign=-1.0, noise=None, options=plain, of_constraint=True)
+        options = replace(self.options, members=whole, warp=False, doubt=False)
+        return replace(self, sign=-1.0, noise=None, options=options, of_constraint=True)
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -147,7 +170,14 @@ class CommitteeBuilder:
         data, level = scale.observations(raw), self._level(scale)
         current = self._graph_at(len(raw), graph)
         members = tuple(self._warm(member, data, level, current) for member in cold.members)
-        return Committee(members, data, scale), Fits(cold, graph)
+        return Committee(members, data, scale, doubting=self._doubting(raw, cold)), Fits(cold, graph)
+
+    def _doubting(self, raw: Observations, cold: ColdFit) -> RadialPosterior | None:
+        """The doubting member given all evaluations, as long as the known optimum is exhausted."""
+        if cold.doubting is None:
+            return None
+        data = ValueScale.of(raw.y).observations(raw)
+        return cold.doubting.condition(data) if exhausted(data.y, data.dim) else None
 
     def _clipped(self, raw: Observations) -> Observations:
         """Values of a constraint, clipped by these observations alone: a prefix must not know of later ones."""
@@ -156,9 +186,15 @@ class CommitteeBuilder:
     def _cold(self, raw: Observations, graph: FactorGraph) -> ColdFit:
         width = self._width(raw)
         scale = ValueScale.of(raw.y, width)
-        data, level = scale.observations(raw), self._level(scale)
+        data, level = scale.observations(raw).evenly_spaced(MAX_FITTED), self._level(scale)
         members = tuple(self._cold_member(name, data, level, graph) for name in self.members)
-        return ColdFit(len(raw), width, members)
+        plain = ValueScale.of(raw.y)
+        values = plain.observations(raw)
+        doubting = None
+        if self.options.doubt and exhausted(values.y, values.dim):
+            part = values.evenly_spaced(MAX_FITTED)
+            doubting = fit_radial(DOUBTING, embedding_of(self.space), part, noise=self._level(plain))
+        return ColdFit(len(raw), width, members, doubting)
 
     def _cold_member(self, name: str, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
         if name in WHOLE:
@@ -168,6 +204,8 @@ class CommitteeBuilder:
     def _warm(self, member: Member, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
         """The same member, refitted to ``data``; with a random graph, carried over to that of this ask."""
         gp = member.gp
+        if len(data) > MAX_WARM and (isinstance(gp, RadialGP) or self.graph != "random"):
+            return member
         if isinstance(gp, RadialGP):
             return Member(
                 member.name, fit_radial(WHOLE[member.name], embedding_of(self.space), data, noise=noise, start=gp)
@@ -199,7 +237,7 @@ class CommitteeBuilder:
         """Learned from standard values without a warp: short chains, because an ask needs only a good graph."""
         scale = ValueScale.of(raw.y)
         learned = learn_structure(
-            scale.observations(raw),
+            scale.observations(raw).evenly_spaced(MAX_FITTED),
             GraphPrior(self.space.dim, max_factor_size=self.max_factor_size),
             np.random.default_rng([self.seed, 3, len(raw)]),
             kernel=kernels_of(self.space, self.options.kernel),
@@ -235,11 +273,12 @@ class CommitteeBuilder:
         if not self.options.warp or self.noise is not None or raw.noise.any() or len(raw) < COLD_EVERY:
             return None
         best, chosen = -np.inf, None
+        part = raw.evenly_spaced(MAX_FITTED)
         for width in candidate_widths(raw.y):
             scale = ValueScale.of(raw.y, width)
-            data = scale.observations(raw)
+            data = scale.observations(part)
             gp = fit_radial(WHOLE["whole"], embedding_of(self.space), data)
-            evidence = gp.log_evidence(data) + scale.log_jacobian(raw.y)
+            evidence = gp.log_evidence(data) + scale.log_jacobian(part.y)
             if evidence > best + (0.0 if width is None else MIN_WARP_GAIN):
                 best, chosen = evidence, width
         return chosen

@@ -10,8 +10,8 @@ from dechbo.errors import OptionError
 from dechbo.gp.kernels import NUMERIC_KERNELS
 from dechbo.structure import StructureOptions
 
-MEMBERS = ("smooth", "rough", "whole", "scaled")
-ALL_MEMBERS = (*MEMBERS, "sparse")
+MEMBERS = ("smooth", "rough", "whole")
+ALL_MEMBERS = (*MEMBERS, "scaled", "sparse")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +31,9 @@ class ModelOptions:
         all parameters); see ``docs/how-it-decides.md``. With ``SearchOptions(score="factors")`` there is no committee.
     warp
         Whether a monotone transform may compress the worst values, where the evidence asks for it.
+    doubt
+        Whether an exhausted optimum is left: while 2 d + 1 evaluations (and at least ten) have gained nothing, three of
+        four asks go to a model that stays unsure where nothing was tried.
     graph_samples
         For a learned graph: how many sampled graphs the acquisition averages (Eq. 5).
     structure
@@ -41,6 +44,7 @@ class ModelOptions:
     centred: bool = True
     members: tuple[str, ...] = MEMBERS
     warp: bool = True
+    doubt: bool = True
     graph_samples: int = 3
     structure: StructureOptions = field(default_factory=StructureOptions)
 
@@ -48,6 +52,7 @@ class ModelOptions:
         one_of("kernel", self.kernel, NUMERIC_KERNELS)
         flag("centred", self.centred)
         flag("warp", self.warp)
+        flag("doubt", self.doubt)
         object.__setattr__(self, "members", _members(self.members))
         object.__setattr__(self, "graph_samples", whole("graph_samples", self.graph_samples, 1))
 
