@@ -83,8 +83,6 @@ def test_members_that_hardly_count_do_not_decide() -> None:
     assert len(deciding) == (told.weights >= MIN_WEIGHT).sum()
     chosen = [told.posteriors[k] for k in np.flatnonzero(told.weights >= MIN_WEIGHT)]
     assert [posterior for _, posterior in deciding] == chosen
-    assert told.named("scaled") is told.posteriors[2]
-    assert told.named("sparse") is None
 
 
 def test_pending_points_keep_means_and_shrink_deviations() -> None:

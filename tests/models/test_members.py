@@ -16,8 +16,19 @@ from dechbo.data.evaluation import Evaluation
 from dechbo.gp import AdditiveGP
 from dechbo.gp.radial import RadialGP
 from dechbo.models.committee import Committee
-from dechbo.models.members import COLD_EVERY, FIRST_GRAPH, CommitteeBuilder, Fits, cold_size, graph_size
-from dechbo.models.options import ALL_MEMBERS, MEMBERS, ModelOptions
+from dechbo.models.members import (
+    COLD_EVERY,
+    FIRST_GRAPH,
+    MAX_WARM,
+    MIN_GAIN,
+    MIN_PATIENCE,
+    CommitteeBuilder,
+    Fits,
+    cold_size,
+    exhausted,
+    graph_size,
+)
+from dechbo.models.options import ALL_MEMBERS, ModelOptions
 
 Array = NDArray[np.float64]
 
@@ -55,8 +66,9 @@ def numbers(committee: Committee) -> list[Any]:
 def test_the_lengths_of_prefixes_depend_on_the_number_of_evaluations_alone() -> None:
     assert [cold_size(n) for n in (1, 9, 10, 19, 20, 137)] == [1, 9, 10, 10, 20, 130]
     assert [graph_size(n) for n in (1, 9, 10, 19, 20, 39, 40, 79, 80, 1000)] == [0, 0, 10, 10, 20, 20, 40, 40, 80, 640]
-    for n in range(1, 400):
-        assert cold_size(n) <= n < cold_size(n) + COLD_EVERY
+    assert [cold_size(n) for n in (199, 200, 219, 220, 399, 400, 439, 1000)] == [190, 200, 200, 220, 380, 400, 400, 960]
+    for n in range(1, 3000):
+        assert cold_size(n) <= n < cold_size(n) + max(COLD_EVERY, 1 + n // 10)
         assert cold_size(cold_size(n)) == cold_size(n)
         assert graph_size(n) in (0, cold_size(graph_size(n) or 1))  # a new graph comes with a cold fit
         assert graph_size(n) == 0 if n < FIRST_GRAPH else graph_size(n) <= n < 2 * graph_size(n)
@@ -104,8 +116,6 @@ def test_every_member_is_built(n: int, members: tuple[str, ...]) -> None:
     assert all(isinstance(m.gp, AdditiveGP if m.name in small else RadialGP) for m in committee.members)
     assert committee.weights.sum() == pytest.approx(1.0)
     assert np.isfinite(committee.moments(np.array(points))).all()
-    for member in committee.members:
-        assert not isinstance(member.gp, RadialGP) or member.name != "scaled" or member.gp.variance == 1.0
 
 
 def test_a_rough_member_has_shorter_lengthscales_than_a_smooth_one() -> None:
@@ -139,12 +149,13 @@ def test_larger_is_better_inside_and_failures_are_left_out() -> None:
 
 def test_constraints_have_committees_on_their_negatives() -> None:
     told, points = table(12)
-    committee, fits = builder(members=MEMBERS).build(told, points, Fits())
+    committee, fits = builder(members=ALL_MEMBERS).build(told, points, Fits())
     assert list(committee.constraints) == ["far", "size"]
     assert set(fits.constraints) == {"far", "size"}
     assert len(committee.constraints["far"].data) == 8  # told from the fifth evaluation on
     size = committee.constraints["size"]
-    assert {member.name for member in size.members} == {"whole", "scaled"}
+    assert {member.name for member in size.members} == {"whole", "scaled", "sparse"}
+    assert size.doubting is None
     assert size.scale.width is None
     mean, _ = size.predict(np.array([0.9, 0.5, 0.0]))
     assert mean == pytest.approx(-0.4, abs=0.1)
@@ -196,3 +207,55 @@ def test_equal_points_with_different_values_are_modelled() -> None:
     told = [Evaluation.of(SPACE.decode(p), float(k)) for k, p in enumerate(itertools.islice(points * 4, 12))]
     committee, _ = builder().build(told, points * 4, Fits())
     assert np.isfinite(committee.moments(np.array(points))).all()
+
+
+def test_an_optimum_is_exhausted_when_the_latest_values_gained_nothing() -> None:
+    many = 2 * MIN_PATIENCE
+    rising = np.arange(float(many))
+    assert not exhausted(rising, 2)
+    assert exhausted(rising[::-1], 2)
+    assert not exhausted(rising[::-1][:-1], 2)  # too few to tell
+    flat = np.zeros(many)
+    assert exhausted(flat, 2)
+    assert not exhausted(np.append(flat[:-1], 2 * MIN_GAIN), 2)
+    assert exhausted(np.append(flat[:-1], 0.5 * MIN_GAIN), 2)
+    assert not exhausted(np.zeros(40), 10)  # a quadratic in ten variables needs 21 values
+    assert exhausted(np.zeros(42), 10)
+
+
+def stuck(n: int, gained: int | None = None) -> tuple[list[Evaluation], list[Array]]:
+    """The best value came first, or as evaluation number ``gained``."""
+    points = [SPACE.from_uniform(u) for u in np.random.default_rng(0).random((n, 3))]
+    best = [0] if gained is None else [0, gained]
+    told = [Evaluation.of(SPACE.decode(p), -10.0 - k if k in best else float(p[0])) for k, p in enumerate(points)]
+    return told, points
+
+
+def test_the_doubting_member_comes_with_the_cold_fit_and_goes_with_a_gain() -> None:
+    made, (told, points) = builder(members=("whole",)), stuck(24)
+    committees = {n: made.build(told[:n], points, Fits())[0] for n in (10, 19, 20, 24)}
+    assert [n for n, committee in committees.items() if committee.doubting is not None] == [20, 24]
+    doubting = committees[24].doubting
+    assert doubting is not None
+    assert doubting.gp.variance == 1.0  # that of the values
+    assert len(doubting.X) == 24
+    assert made.build(*stuck(24, gained=22), Fits())[0].doubting is None
+    assert builder(members=("whole",), doubt=False).build(told, points, Fits())[0].doubting is None
+    fits = Fits()
+    for n in (19, 20, 22, 24):
+        carried, fits = made.build(told[:n], points, fits)
+    assert carried.doubting is not None
+    np.testing.assert_array_equal(carried.doubting.alpha, doubting.alpha)
+
+
+def test_beyond_many_evaluations_the_hyperparameters_of_the_cold_fit_stay() -> None:
+    made, (told, points) = builder(members=("whole",), warp=False), table(MAX_WARM + 5)
+    told = [Evaluation.of(evaluation.params, evaluation.value) for evaluation in told]
+    few, fits = made.build(told[: MAX_WARM - 1], points, Fits())
+    assert fits.cold is not None
+    assert few.members[0] is not fits.cold.members[0]
+    many, fits = made.build(told, points, fits)
+    assert fits.cold is not None
+    assert many.members[0] is fits.cold.members[0]
+    assert len(many.data) == MAX_WARM + 5
+    assert numbers(many) == numbers(made.build(told, points, Fits())[0])

@@ -14,7 +14,14 @@ from dechbo.data.history import History
 from dechbo.errors import SpaceExhausted
 from dechbo.models.builder import ModelBuilder
 from dechbo.models.options import ModelOptions
-from dechbo.optimizer.step import SearchProblem, State, excluded_points, initial_point, needs_initial_point, suggest
+from dechbo.optimizer.step import (
+    SearchProblem,
+    SearchState,
+    excluded_points,
+    initial_point,
+    needs_initial_point,
+    suggest,
+)
 from dechbo.search.decision import Portfolio
 from dechbo.search.engine import LocalEngine
 from dechbo.search.options import SearchOptions
@@ -83,7 +90,7 @@ def test_a_step_is_pure(score: str) -> None:
     space, history = box(2), told(box(2), 6)
     problem = problem_in(space, score=score)
     before = history.to_json()
-    points = [suggest(problem, history, State(), {0: 0.25}, LocalEngine())[0].point for _ in range(2)]
+    points = [suggest(problem, history, SearchState(), {0: 0.25}, LocalEngine())[0].point for _ in range(2)]
     np.testing.assert_array_equal(points[0], points[1])
     assert points[0][0] == 0.25
     assert history.to_json() == before
@@ -97,11 +104,11 @@ def test_an_empty_state_gives_the_suggestion_of_the_carried_one(graph: FactorGra
     """Bit for bit, with pending points, failures and a constraint on the way."""
     space = Space({"a": Float(0, 1), "b": Int(0, 7), "c": Categorical(["p", "q", "r"])})
     problem = problem_in(space, graph=graph, score=score, n_initial=4)
-    history, state, engine = History(space), State(), LocalEngine()
+    history, state, engine = History(space), SearchState(), LocalEngine()
     for k in range(23):
         suggested, state = suggest(problem, history, state, {}, engine)
         if k in (5, 9, 10, 13, 20, 22):
-            fresh, _ = suggest(problem, history, State(), {}, LocalEngine())
+            fresh, _ = suggest(problem, history, SearchState(), {}, LocalEngine())
             np.testing.assert_array_equal(fresh.point, suggested.point)
             assert fresh.info.source == suggested.info.source
             assert fresh.info.polished_value == suggested.info.polished_value or k < 4
