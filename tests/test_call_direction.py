@@ -37,30 +37,41 @@ def constrained_run() -> dechbo.Optimizer:
 
 
 def stuck_run() -> Trace:
-    """All asks of a run that restarts at least once."""
+    """All asks of a run in which the doubting member decides at least once."""
     space = dechbo.Space({"a": dechbo.Float(-2, 3), "b": dechbo.Float(-2, 3)})
-    optimizer, whole, sources = dechbo.Optimizer(space, seed=1), Trace(), set()
-    for _ in range(40):
+    optimizer, whole, decided = dechbo.Optimizer(space, seed=1), Trace(), set()
+    while "doubt" not in decided:
         trace = traced(optimizer.ask)
         whole.functions |= trace.functions
         whole.calls |= trace.calls
         assert optimizer.info is not None
-        sources.add(optimizer.info.source)
+        decided.add(optimizer.info.acquisition)
         params = optimizer.pending[0]
         optimizer.tell(params, (params["a"] - 1) ** 2 + params["b"] ** 2)
-    assert "restart" in sources
+        assert len(optimizer.evaluations) < 50, "nobody doubts"
     return whole
+
+
+def factors_run() -> dechbo.Optimizer:
+    """The next ask has the paper's parts."""
+    space = dechbo.Space({f"x{i}": dechbo.Float(0, 1) for i in range(4)})
+    optimizer = dechbo.Optimizer.paper(space, seed=0, n_initial=5)
+    for _ in range(7):
+        params = optimizer.ask()
+        optimizer.tell(params, sum((x - 0.3) ** 2 for x in params.values()))
+    return optimizer
 
 
 @pytest.mark.parametrize(
     "trace",
     [
-        lambda: traced(six_dimensional_run(24).ask),
+        lambda: traced(six_dimensional_run(13).ask),
         lambda: traced(six_dimensional_run(20).ask),
         lambda: traced(constrained_run().ask),
+        lambda: traced(factors_run().ask),
         stuck_run,
     ],
-    ids=["warm", "cold", "constrained", "restart"],
+    ids=["warm", "cold", "constrained", "factors", "doubt"],
 )
 def test_no_room_calls_a_later_one(trace: Callable[[], Trace]) -> None:
     found = trace()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dechbo.gp.correlation import Correlation
-from dechbo.gp.gram import contraction, gram
+from dechbo.gp.gram import contraction, cross_gram, gram
 from dechbo.gp.kernels import correlations, kernel_codes
 from dechbo.graph import FactorGraph
 from gp_strategies import Case, cases, relabelled, summed_kernel
@@ -38,6 +38,16 @@ def test_gram_equals_scikit_learn(case: Case) -> None:
     found = case.gp.gram(case.data.X)
     np.testing.assert_allclose(found, summed_kernel(case.gp)(case.data.X), rtol=1e-11, atol=1e-12)
     np.testing.assert_array_equal(found, found.T)
+
+
+@settings(max_examples=40)
+@given(cases(max_size=5, max_observations=40), st.integers(0, 70))
+def test_the_cross_gram_is_a_block_of_the_gram(case: Case, others: int) -> None:
+    gp, X = case.gp, np.vstack([case.data.X, case.points(others)])
+    pairs, first = gp.correlation.pairs(X), len(case.data)
+    found = cross_gram(gp.graph, pairs, gp.hyperparameters.variances, first)
+    whole = gram(gp.graph, pairs, gp.hyperparameters.variances)
+    np.testing.assert_allclose(found, whole[:first, first:], rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("n", range(1, 41))

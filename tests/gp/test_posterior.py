@@ -16,6 +16,7 @@ from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.gp.additive import AdditivePosterior
 from dechbo.graph import FactorGraph
 from gp_strategies import (
+    CATEGORIES,
     Case,
     cases,
     dense_moments,
@@ -210,6 +211,38 @@ def test_covariances_are_those_of_the_factors() -> None:
     rows, _, _ = case.gp.condition(case.data).covariances(point[0])
     for k in range(3):
         np.testing.assert_allclose(rows[k], factor_kernel(case.gp, k)(point, case.data.X)[0], rtol=1e-11)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@settings(max_examples=25)
+@given(case=cases(max_observations=12), pending=st.integers(0, 2))
+def test_the_gradients_of_the_joint_moments_are_those_of_differences(centred: bool, case: Case, pending: int) -> None:
+    gp = case.gp
+    if centred:
+        domains = [np.arange(float(CATEGORIES)) if name == "categorical" else None for name in gp.kernels]
+        gp = AdditiveGP(gp.graph, gp.hyperparameters, kernel=gp.kernels, domains=domains)
+    posterior, points = gp.condition(case.data).with_pending(case.points(pending)), case.points(4)
+    mean, deviation, mean_change, deviation_change = posterior.joint_gradient(points)
+    np.testing.assert_allclose([mean, deviation], posterior.joint(points), rtol=1e-9, atol=1e-9)
+    for i, name in enumerate(gp.kernels):
+        if name == "categorical":
+            assert (mean_change[:, i] == 0).all()
+            assert (deviation_change[:, i] == 0).all()
+            continue
+        step = np.zeros(points.shape[1])
+        step[i] = 1e-5
+        above, below = posterior.joint(points + step), posterior.joint(points - step)
+        np.testing.assert_allclose(mean_change[:, i], (above[0] - below[0]) / 2e-5, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(deviation_change[:, i], (above[1] - below[1]) / 2e-5, rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=20)
+@given(cases(max_observations=12))
+def test_many_points_have_the_moments_of_few(case: Case) -> None:
+    """Few points are solved one by one, many by one matrix."""
+    posterior, points = case.gp.condition(case.data), case.points(40)
+    one_by_one = np.array([posterior.joint(point[None]) for point in points])[:, :, 0].T
+    np.testing.assert_allclose(posterior.joint(points), one_by_one, rtol=1e-8, atol=1e-9)
 
 
 def test_the_same_data_object_is_conditioned_once() -> None:

@@ -1,4 +1,4 @@
-"""Which model an ask has: the graph and its kernels, forests that change, one factor over all variables."""
+"""Which model an ask by factors has: the graph and its kernels, forests that change; one factor over all variables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from dechbo import Categorical, FactorGraph, Float, Optimizer, Space
+from dechbo import FactorGraph, Optimizer
 from dechbo.data.evaluation import Evaluation
-from dechbo.data.observations import Observations
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Ensemble
 from dechbo.models.builder import ModelBuilder, clipped_constraint, maximal_scopes
@@ -98,21 +97,21 @@ def test_one_factor_over_all_variables_where_the_evidence_asks_for_it(seed: int)
     weights = {}
     for name, function in (("hill", hill), ("waves", waves)):
         told, points = table(5, 150, function, seed)
-        model = builder(5, "learned", max_factor_size=2).advance(None, 150, told, points)
+        made = builder(5, "learned", max_factor_size=2)
+        model = made.structure_model(told, points)
         assert isinstance(model.gp, Ensemble)
         assert sum(model.gp.weights) == pytest.approx(1)
-        large = [w for w, m in zip(model.gp.weights, model.gp.members, strict=True) if m.graph.max_factor_size == 5]
-        assert sum(large) == pytest.approx(model.full_weight)
+        assert model.gp.graph.max_factor_size <= 2  # it is weighed, and takes part in no ask by the factors' bounds
         weights[name] = model.full_weight
     assert weights["hill"] > 0.9
     assert weights["waves"] < 0.1
 
 
-def test_no_factor_over_all_variables_where_it_is_switched_off() -> None:
+def test_asks_by_the_factors_bounds_never_weigh_a_factor_over_all_variables() -> None:
     told, points = table(5, 60, lambda x: float(np.exp(-8 * ((x - 0.5) ** 2).sum())))
-    model = builder(5, "learned", max_factor_size=2, full_factor=False).advance(None, 60, told, points)
-    assert model.full_weight == 0
-    assert model.gp.graph.max_factor_size <= 2
+    assert builder(5, "learned", max_factor_size=2).advance(None, 60, told, points).full_weight == 0
+    assert builder(5, "learned", max_factor_size=5).structure_model(told, points).full_weight == 0
+    assert builder(5, FactorGraph.singletons(5)).structure_model(told, points).full_weight == 0
 
 
 def test_one_factor_over_all_variables_is_listed_among_the_interactions() -> None:
@@ -127,21 +126,6 @@ def test_one_factor_over_all_variables_is_listed_among_the_interactions() -> Non
     together = optimizer.pair_probabilities()
     assert together[np.triu_indices(5, 1)].min() >= first.probability - 1e-12
     assert (together.diagonal() == 0).all()
-    sizes = []
-    for _ in range(8):
-        optimizer.ask()
-        sizes.append(searched_graph(optimizer).max_factor_size)
-    assert 5 in sizes
-
-
-def test_each_ask_searches_one_of_the_two_models() -> None:
-    told, points = table(5, 150, lambda x: float(np.exp(-8 * ((x - 0.5) ** 2).sum())))
-    made = builder(5, "learned", max_factor_size=2)
-    model = made.advance(None, 150, told, points)
-    sizes = [made.searched_by(model, index).graph.max_factor_size for index in range(200)]
-    assert set(sizes) == {5, *(size for size in sizes if size <= 2)}
-    assert 0.6 < np.mean(np.array(sizes) == 5) < 0.9  # three of four on average
-    assert sizes == [made.searched_by(model, index).graph.max_factor_size for index in range(200)]
 
 
 def test_the_theorys_betas_switch_the_factor_over_all_variables_off() -> None:
@@ -162,11 +146,11 @@ def test_the_theorys_betas_switch_the_factor_over_all_variables_off() -> None:
 
 def test_learned_factors_of_more_than_four_variables_are_centred_too() -> None:
     space = box(6)
-    optimizer = Optimizer(space, seed=0, max_factor_size=5, model=ModelOptions(full_factor=False, structure=QUICK))
+    optimizer = Optimizer(space, seed=0, max_factor_size=5, model=ModelOptions(structure=QUICK))
     for x in np.random.default_rng(0).random((30, 6)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), float(np.prod(x[:5] - 0.5)))
     assert isinstance(optimizer.interactions(), list)
-    model, _ = optimizer._models.preview_model(optimizer._history)
+    model = optimizer._structure_model()
     assert isinstance(model.gp, Ensemble)
     assert all(member.domains is not None for member in model.gp.members)
 
@@ -175,14 +159,14 @@ def test_plain_kernels_need_only_maximal_scopes() -> None:
     graph = FactorGraph(4, ((0,), (1,), (2,), (3,), (0, 1), (0, 1, 2)))
     assert set(maximal_scopes(graph).scopes) == {(3,), (0, 1, 2)}
     told, points = table(4, 30, lambda x: float(4 * (x[0] - 0.5) * (x[1] - 0.5) + x[2]))
-    model = builder(4, "learned", centred=False, full_factor=False).advance(None, 30, told, points)
+    model = builder(4, "learned", centred=False).advance(None, 30, told, points)
     assert isinstance(model.gp, Ensemble)
     assert all(isinstance(member, AdditiveGP) and member.domains is None for member in model.gp.members)
 
 
 def test_shares_need_centred_kernels() -> None:
     space = box(3)
-    optimizer = Optimizer(space, seed=0, model=ModelOptions(centred=False, structure=QUICK, full_factor=False))
+    optimizer = Optimizer(space, seed=0, model=ModelOptions(centred=False, structure=QUICK))
     for x in np.random.default_rng(0).random((12, 3)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), bowl(x))
     with pytest.raises(OptionError, match="centred"):
@@ -194,23 +178,3 @@ def test_constraint_values_far_from_zero_are_clipped() -> None:
     assert clipped_constraint(c).tolist() == [-0.1, 0.2, 0.3, -0.2, pytest.approx(2.0)]
     assert clipped_constraint(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
     assert clipped_constraint(np.array([1e308, -1e308])).tolist() == [1e308, -1e308]
-
-
-def test_the_noise_that_the_user_gave_keeps_its_units_in_the_model_of_a_restart() -> None:
-    whole = FactorGraph(2, ((0, 1),))
-    told, points = table(2, 12, lambda x: float(30 * x[0] ** 2 + x[1]))
-    made = ModelBuilder(box(2), whole, 0, 1.0, noise=0.04)
-    model = made.advance(None, 10, told, points)
-    cut, scaling = Observations(model.data.X, np.minimum(model.data.y, 0.0)).standardised()
-    again = made.restarted(model, cut, scaling)
-    assert again.hyperparameters.noise == pytest.approx(0.04 / (model.scaling.scale * scaling.scale) ** 2)
-    assert again.graph == model.gp.graph
-
-
-def test_the_model_of_a_restart_is_smooth_in_numbers() -> None:
-    space = Space({"a": Float(0, 1), "c": Categorical(["p", "q", "r"])})
-    told = [Evaluation.of({"a": k / 11, "c": "pqr"[k % 3]}, float(k * k)) for k in range(12)]
-    made = ModelBuilder(space, "learned", 0, -1.0, options=ModelOptions(structure=QUICK))
-    model = made.advance(None, 10, told, [space.encode(evaluation.params) for evaluation in told])
-    again = made.restarted(model, *model.data.standardised())
-    assert again.kernels == ("se", "categorical")

@@ -17,7 +17,13 @@ from dechbo.models.options import ModelOptions
     [
         ({"kernel": "rbf"}, "'matern52', 'se'"),
         ({"centred": "yes"}, "centred must be True or False"),
-        ({"full_factor": "yes"}, "full_factor must be True or False"),
+        ({"warp": "yes"}, "warp must be True or False"),
+        ({"doubt": 1}, "doubt must be True or False"),
+        ({"members": ()}, "members must be some of smooth, rough"),
+        ({"members": "whole"}, "members must be some of"),
+        ({"members": ("whole", "whole")}, "each once"),
+        ({"members": ("whole", "wide")}, "wide"),
+        ({"members": 3}, "members"),
         ({"graph_samples": 0}, "graph_samples must be a whole number of at least 1"),
         ({"graph_samples": 1.5}, "graph_samples"),
     ],
@@ -28,6 +34,7 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
 
 
 def test_options_are_values_of_plain_types() -> None:
+    assert ModelOptions(members=["whole", "rough"]).members == ("whole", "rough")  # type: ignore[arg-type]
     options = ModelOptions(graph_samples=np.int64(4))  # type: ignore[arg-type]
     assert type(options.graph_samples) is int
     assert options == ModelOptions(graph_samples=4) != ModelOptions()

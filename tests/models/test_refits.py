@@ -51,11 +51,11 @@ def test_a_resumed_schedule_arrives_at_the_same_models(graph: FactorGraph | str)
         grow(history, rng, modelled=False)
     stepwise = RefitSchedule(builder(graph))
     for index in range(N_INITIAL, 2 * REBUILD_EVERY + 4):
-        model, replayed = stepwise.next(history)
+        model, replayed = stepwise.model(history)
+        stepwise = stepwise.after_ask(history, model)
         assert replayed == []
         if index % 3 == 0:
-            resumed = RefitSchedule(builder(graph))
-            again, on_the_way = resumed.next(history)
+            again, on_the_way = RefitSchedule(builder(graph)).model(history)
             assert numbers(again) == numbers(model)
             first = max(index - index % REBUILD_EVERY, N_INITIAL)
             assert [step.index for step in on_the_way] == list(range(first, index))
@@ -68,22 +68,26 @@ def test_a_preview_is_the_model_of_the_next_ask_and_changes_nothing() -> None:
         grow(history, rng, modelled=False)
     curious, quiet = RefitSchedule(builder(CHAIN)), RefitSchedule(builder(CHAIN))
     for _ in range(REBUILD_EVERY):
-        preview, _ = curious.preview_model(history)
-        assert curious.preview_model(history)[0] is preview  # built once
-        model, _ = curious.next(history)
-        assert model is preview
-        assert numbers(model) == numbers(quiet.next(history)[0])
+        preview, _ = curious.model(history)
+        curious = curious.after_preview(history, preview)
+        assert curious.model(history)[0] is preview  # built once
+        curious, (model, _) = curious.after_ask(history, preview), quiet.model(history)
+        quiet = quiet.after_ask(history, model)
+        assert numbers(model) == numbers(preview)
         grow(history, rng, modelled=True)
 
 
-def test_a_forgotten_schedule_builds_from_the_history_alone() -> None:
+def test_a_schedule_is_a_value() -> None:
+    """An ask gives a new schedule; the old one goes on as before."""
     history, rng = History(SPACE), np.random.default_rng(3)
     for _ in range(N_INITIAL + 2):
         grow(history, rng, modelled=False)
     schedule = RefitSchedule(builder(CHAIN))
-    model, _ = schedule.next(history)
-    schedule.forget()
-    again, _ = schedule.next(history)
+    model, _ = schedule.model(history)
+    later = schedule.after_ask(history, model)
+    assert schedule.latest is None
+    assert later.model(history)[0] is model
+    again, _ = schedule.model(history)
     assert again is not model
     assert numbers(again) == numbers(model)
 
@@ -92,18 +96,18 @@ def test_a_grid_recurs_only_with_the_same_factors_and_hyperparameters() -> None:
     history, rng = History(SPACE), np.random.default_rng(4)
     for _ in range(45):
         grow(history, rng, modelled=False)
-    given, random = RefitSchedule(builder(CHAIN)), RefitSchedule(builder("random"))
-    model, _ = given.next(history)
+    given, random = builder(CHAIN), builder("random")
+    model, _ = RefitSchedule(given).model(history)
     assert given.grid_recurs(model, 45)
     assert not given.grid_recurs(model, 49)  # the next ask is cold
     assert not random.grid_recurs(model, 45)  # the next ask has another forest
     history.tell(Evaluation.of(SPACE.decode(rng.random(3)), 1.0, None, {"size": -1.0}))
-    constrained, _ = given.next(history)
+    constrained, _ = RefitSchedule(given).model(history)
     assert not given.grid_recurs(constrained, 45)
 
 
-def test_a_preview_needs_a_successful_evaluation() -> None:
+def test_a_model_needs_a_successful_evaluation() -> None:
     history = History(SPACE)
     history.tell(Evaluation.of(SPACE.decode(np.full(3, 0.5)), None))
     with pytest.raises(NoObservations, match="tell one first"):
-        RefitSchedule(builder(CHAIN)).preview_model(history)
+        RefitSchedule(builder(CHAIN)).model(history)

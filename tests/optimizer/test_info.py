@@ -11,14 +11,20 @@ import pytest
 from dechbo import FactorGraph, Int, Optimizer, Space
 from dechbo.acquisition import EnsembleUCB
 from dechbo.models.model import Model
+from dechbo.models.options import MEMBERS, ModelOptions
 from dechbo.optimizer import AskInfo
+from dechbo.search.options import SearchOptions
 from dechbo.theory import TheoryOptions
 from optimizer_cases import bowl, box, info_of, run
 
+FACTORS = SearchOptions(score="factors")
+
 
 def latest_model(optimizer: Optimizer) -> Model:
-    assert optimizer._models.latest is not None
-    return optimizer._models.latest[1]
+    models = optimizer._state.models
+    assert models is not None
+    assert models.latest is not None
+    return models.latest[1]
 
 
 def bound_of(model: Model, beta: float) -> EnsembleUCB:
@@ -44,18 +50,20 @@ def test_info_says_what_the_ask_did() -> None:
     assert info.graph.dim == 2
     assert info.seconds > 0
     assert info.jitter == 0.0
-    assert info.step_bound > 0
+    assert info.acquisition == "bound"
+    assert set(info.parts) == {"models", "max-sum", "search"}
+    assert 0 < sum(info.parts.values()) <= info.seconds
     with pytest.raises(KeyError, match="nonsense"):
         info["nonsense"]
 
 
 def test_the_point_is_never_worse_than_the_grid_and_the_bound_holds() -> None:
     ring = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (3, 0)))
-    optimizer = Optimizer(box(4), seed=3, graph=ring)
+    optimizer = Optimizer(box(4), seed=3, graph=ring, search=FACTORS)
     grid = np.array(list(itertools.product(np.linspace(0, 1, 9), repeat=4)))
     for params in (optimizer.ask() for _ in range(16)):
         info = info_of(optimizer)
-        if info.source == "acquisition":
+        if info.source == "max-sum":
             model = latest_model(optimizer)
             acquisition = bound_of(model, info.beta)
             here = acquisition.values(optimizer.space.encode(params)[None])[0]
@@ -75,11 +83,11 @@ def test_on_a_finite_space_the_certificate_covers_the_whole_space(seed: int) -> 
     """Oracle: the acquisition enumerated over all points."""
     space = Space({name: Int(0, 8) for name in "abcd"})
     graph = FactorGraph(4, tuple(itertools.combinations(range(4), 2)))
-    optimizer = Optimizer(space, graph=graph, seed=seed, noise=0)
+    optimizer = Optimizer(space, graph=graph, seed=seed, noise=0, search=FACTORS)
     everything = np.array(list(itertools.product(np.linspace(0, 1, 9), repeat=4)))
     for _ in range(18):
         params = optimizer.ask()
-        if info_of(optimizer).source == "acquisition":
+        if info_of(optimizer).source == "max-sum":
             model = latest_model(optimizer)
             values = bound_of(model, info_of(optimizer).beta).values(everything)
             assert values.max() <= info_of(optimizer).upper_bound + 1e-9
@@ -88,15 +96,45 @@ def test_on_a_finite_space_the_certificate_covers_the_whole_space(seed: int) -> 
         optimizer.tell(params, math.sin(params["a"]) + params["b"] * params["c"] / 9 - params["d"])
 
 
-@pytest.mark.parametrize("dim", [9, 30])
-def test_a_factor_too_large_for_a_table_is_searched_off_the_grid(dim: int) -> None:
-    optimizer = Optimizer(box(dim), graph=FactorGraph(dim, (tuple(range(dim)),)), seed=0, n_initial=5)
-    run(optimizer, bowl, 25)
+@pytest.mark.parametrize("score", ["factors", "joint"])
+def test_a_factor_too_large_for_a_table_is_searched_off_the_grid(score: str) -> None:
+    graph, options = FactorGraph(9, (tuple(range(9)),)), ModelOptions(members=("smooth",))
+    optimizer = Optimizer(box(9), graph=graph, seed=0, n_initial=5, search=SearchOptions(score=score), model=options)
+    run(optimizer, bowl, 14)
     info = info_of(optimizer)
-    assert info.source == "joint bound"
     assert not info.certified
     assert info.upper_bound == np.inf
-    assert info.gap == np.inf
-    assert info.step_bound == np.inf
+    assert not info.gap < np.inf
+    assert not info.step_bound < np.inf
     values = [e.number_value for e in optimizer.evaluations]
     assert min(values[5:]) < min(values[:5])
+
+
+def test_members_say_what_they_think_of_the_point() -> None:
+    optimizer = Optimizer(box(2), seed=1, n_initial=4)
+    run(optimizer, bowl, 4)
+    assert info_of(optimizer).members == ()
+    params = optimizer.ask()
+    committee = optimizer._committee()
+    members = info_of(optimizer).members
+    assert [opinion.member for opinion in members] == list(MEMBERS)
+    assert sum(opinion.weight for opinion in members) == pytest.approx(1.0)
+    point = optimizer.space.encode(params)[None]
+    for opinion, posterior in zip(members, committee.posteriors, strict=True):
+        mean, deviation = posterior.joint(point)
+        assert opinion.mean == pytest.approx(mean[0])
+        assert opinion.deviation == pytest.approx(deviation[0])
+    assert dict(members[0])["weight"] == members[0].weight
+
+
+def test_the_certificate_is_that_of_max_sums_own_proposal() -> None:
+    """Whichever point is suggested, the bound holds for the proposal; ``certified`` only where both are one."""
+    optimizer = Optimizer(box(3), graph=FactorGraph.singletons(3), seed=0, n_initial=4)
+    for _ in range(9):
+        params = optimizer.ask()
+        info = info_of(optimizer)
+        if info.acquisition:
+            assert info.value <= info.upper_bound < np.inf
+            assert info.gap == pytest.approx(0.0, abs=1e-12)  # singletons: exact
+            assert not info.certified or info.source == "max-sum"
+        optimizer.tell(params, bowl(params))

@@ -163,14 +163,14 @@ def test_the_certificate_speaks_of_allowed_cells() -> None:
         space,
         graph=FactorGraph.singletons(2),
         seed=0,
-        **{**QUICK, "search": SearchOptions(restarts=False, granularity=Granularity(work=1e7))},
+        **{**QUICK, "search": SearchOptions(score="factors", granularity=Granularity(work=1e7))},
     )
     for _ in range(6):
         params = optimizer.ask()
         optimizer.tell(params, -params["x"] - params["y"])
     info = optimizer.info
     assert info is not None
-    assert info.source == "acquisition"
+    assert info.source == "max-sum"
     assert info.certified
     assert info.gap == 0.0  # one edge on two singletons: no cycle
     assert info.value == info.upper_bound <= info.polished_value

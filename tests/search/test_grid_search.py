@@ -10,14 +10,12 @@ import pytest
 
 from dechbo import Categorical, FactorGraph, Float, Int, Space
 from dechbo.acquisition import EnsembleUCB
-from dechbo.acquisition.feasibility import LearnedConstraint
 from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.maxsum import Exact
-from dechbo.search.constrained import ConstrainedSearch
 from dechbo.search.engine import LocalEngine
 from dechbo.search.excluded import AlsoExcluded
-from dechbo.search.grid_search import Search
+from dechbo.search.grid_search import FactorSearch
 from dechbo.search.grids import Granularity, base_candidates
 from strategies import relabelled_graph
 
@@ -34,7 +32,7 @@ def model(seed: int, n: int = 25) -> tuple[AdditiveGP, Observations]:
     return gp, Observations(X, rng.standard_normal(n))
 
 
-def search(seed: int, **changes: Any) -> Search:
+def search(seed: int, **changes: Any) -> FactorSearch:
     gp, data = model(seed)
     settings: dict[str, Any] = {
         "space": SPACE,
@@ -44,11 +42,10 @@ def search(seed: int, **changes: Any) -> Search:
         "pending": np.empty((0, 4)),
         "fixed": {},
         "incumbent": data.X[int(data.y.argmax())],
-        "restarts": False,
         "excluded": (),
         **changes,
     }
-    return Search(**settings)
+    return FactorSearch(**settings)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -97,7 +94,7 @@ def test_an_excluded_point_is_replaced_by_the_best_other_one() -> None:
     known = {point.tobytes() for point in X}
     excluded = AlsoExcluded((), lambda point: point.tobytes() in known)
     for _ in range(20):
-        task = Search(space, gp, data, 1.0, np.empty((0, 3)), {}, X[0], excluded, restarts=False)
+        task = FactorSearch(space, gp, data, 1.0, np.empty((0, 3)), {}, X[0], excluded)
         suggestion = task.run(LocalEngine(Exact()))
         free = np.array([p for p in everything if p not in excluded])
         assert suggestion.polished_value == pytest.approx(task.acquisition.values(free).max(), rel=1e-9)
@@ -113,36 +110,32 @@ def test_an_excluded_neighbourhood_of_a_continuous_space_is_left() -> None:
     assert away.polished_value <= task.run(LocalEngine()).polished_value
 
 
-def test_an_exhausted_optimum_is_left_for_another_hill() -> None:
-    """Two hills; the lower one is known in all detail, the higher one not at all."""
-    space, graph = Space({"x": Float(0, 1)}), FactorGraph(1, ((0,),))
-    X = np.concatenate([np.linspace(0, 0.45, 91), [1.0]])[:, None]
-    y = np.append(np.exp(-((X[:-1, 0] - 0.3) ** 2) / 0.005), -1.0)
-    data = Observations(X, y)
-    gp = AdditiveGP(graph, Hyperparameters(np.array([0.1]), np.array([0.05]), 1e-10))
-    settings: dict[str, Any] = {"beta": 0.5, "pending": np.empty((0, 1)), "fixed": {}, "incumbent": X[int(y.argmax())]}
-    found = {}
-    for restarts in (False, True):
-        task = Search(space, gp, data, excluded=(), restarts=restarts, **settings)
-        found[restarts] = task.run(LocalEngine())
-    assert abs(found[False].point[0] - 0.3) < 0.02
-    assert 0.45 < found[True].point[0] < 1.0
-    assert found[True].upper_bound == np.inf
-    assert found[True].polished_value <= found[False].polished_value
-
-
-def test_the_best_alternative_respects_fixed_and_excluded() -> None:
+def test_fixed_and_excluded_are_respected() -> None:
     task = search(5, fixed={1: 0.25, 3: 1.0}, excluded=AlsoExcluded((), lambda p: bool(p[0] < 0.9)))
-    point = task.joint_search.best_alternative(task.incumbent)
+    point = task.run(LocalEngine()).point
     assert (point[1], point[3]) == (0.25, 1.0)
     assert point[0] >= 0.9
+
+
+@pytest.mark.parametrize("dim", [9, 30])
+def test_a_factor_too_large_for_a_table_is_climbed_from_the_incumbent(dim: int) -> None:
+    space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
+    X = np.random.default_rng(0).random((20, dim))
+    data = Observations(X, -((X - 0.4) ** 2).sum(axis=1)).standardised()[0]
+    gp = AdditiveGP(FactorGraph(dim, (tuple(range(dim)),)), Hyperparameters(np.full(dim, 1.5), np.ones(1), 1e-4))
+    task = FactorSearch(space, gp, data, 2.0, np.empty((0, dim)), {}, X[int(data.y.argmax())], ())
+    assert task.gridded is None
+    found = task.run(LocalEngine())
+    assert found.upper_bound == np.inf
+    assert found.polished_value == pytest.approx(task.acquisition.values(found.point[None])[0])
+    assert found.polished_value > task.acquisition.values(task.incumbent[None])[0]
 
 
 def test_pending_points_push_the_search_away() -> None:
     task = search(4)
     first = task.run(LocalEngine())
     again = search(4, pending=first.point[None]).run(LocalEngine())
-    there = EnsembleUCB.of(task.known.with_pending(first.point[None]), task.beta)
+    there = EnsembleUCB.of(task.posterior.with_pending(first.point[None]), task.beta)
     assert there.values(first.point[None])[0] < first.polished_value
     assert not np.allclose(again.point, first.point)
 
@@ -169,25 +162,13 @@ def test_relabelling_the_variables_relabels_the_suggestion(seed: int) -> None:
     assert np.allclose(relabelled.point, original.point[order], atol=1e-6)
 
 
-def test_failures_reduce_the_deviations_but_are_not_pending() -> None:
-    point = search(1).run(LocalEngine()).point
-    failed, pending = search(1, failures=point[None]), search(1, pending=point[None])
-    np.testing.assert_array_equal(failed.posterior.joint(point[None])[1], pending.posterior.joint(point[None])[1])
-    np.testing.assert_array_equal(failed.run(LocalEngine()).point, pending.run(LocalEngine()).point)
-    assert (failed.joint_search.optimistic_gain(point[None]) >= pending.joint_search.optimistic_gain(point[None])).all()
-    assert failed.joint_search._best_pending is None
-    assert pending.joint_search._best_pending is not None
-
-
 def test_very_large_finite_spaces_do_not_overflow() -> None:
     """Warnings are errors here."""
     space = Space({f"n{i}": Int(0, 10**9) for i in range(40)}, ["n0 + n1 <= 5"])
     X = np.zeros((3, 40))
     X[1:, 5:] = np.random.default_rng(0).random((2, 35)).round(1)
     gp = AdditiveGP(FactorGraph.singletons(40), Hyperparameters(np.ones(40), np.ones(40), 1e-2))
-    task = Search(space, gp, Observations(X, np.arange(3.0)), 1.0, np.empty((0, 40)), {}, X[2], ())
+    task = FactorSearch(space, gp, Observations(X, np.arange(3.0)), 1.0, np.empty((0, 40)), {}, X[2], ())
     assert np.isfinite(task.best_not_excluded(X[2])[0])
-    limit = LearnedConstraint(gp, task.data, task.pending, 0.0)
-    assert len(ConstrainedSearch(task, [limit], feasible=True, cautious=False)._starts) > 10
     wide = Space({f"n{i}": Int(0, 2**62) for i in range(40)}, [f"n{i} - n{i + 1} <= 5" for i in range(39)])
     assert wide.region.count({}) == np.inf

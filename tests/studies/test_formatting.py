@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from dechbo.graph import FactorGraph
 from dechbo.interactions import Interaction
 from dechbo.optimizer import AskInfo
 from dechbo.studies import formatting
@@ -37,19 +36,24 @@ def test_a_sparkline_ends_with_the_last_value_and_fits() -> None:
 
 
 def test_the_certificate_or_why_there_is_none() -> None:
-    pairs, whole = FactorGraph(3, ((0, 1), (2,))), FactorGraph(3, ((0, 1, 2),))
-    said = {
-        formatting.certificate(None, 3): "–",
-        formatting.certificate(AskInfo("initial design", 0.0), 3): "initial design",
-        formatting.certificate(AskInfo("acquisition", 0.0, pairs, gap=0.0, certified=True), 3): "proven best",
-        formatting.certificate(AskInfo("acquisition", 0.0, pairs, gap=1e-7, certified=True), 3): "below 0.01%",
-        formatting.certificate(AskInfo("constrained", 0.0, pairs), 3): "constraints",
-        formatting.certificate(AskInfo("restart", 0.0, pairs), 3): "restart",
-        formatting.certificate(AskInfo("acquisition", 0.0, whole), 3): "one factor holds all",
-        formatting.certificate(AskInfo("joint bound", 0.0, pairs), 3): "joint bound",
+    def said(source: str, acquisition: str, gap: float = math.nan, certified: bool = False) -> str:
+        return formatting.certificate(AskInfo(source, 0.0, acquisition, gap=gap, certified=certified))
+
+    texts = {
+        formatting.certificate(None): "–",
+        said("initial design", ""): "initial design",
+        said("max-sum", "factors", 0.0, True): "0: proven best",
+        said("max-sum", "improvement", 1e-7, True): "below 0.01%",
+        said("max-sum", "bound", 0.0125, True): "at most 1.25%",
+        said("max-sum", "factors"): "too many parameters",
+        said("max-sum", "improvement", 0.0): "committee's expected improvement",
+        said("incumbent", "bound"): "committee's bound",
+        said("spread", "doubt"): "doubting member",
+        said("spread", "feasibility"): "most probably feasible",
+        said("spread", "something new"): "chosen by the committee",
     }
-    assert len(said) == 8
-    assert all(part in text for text, part in said.items())
+    assert len(texts) == 11
+    assert all(part in text for text, part in texts.items())
 
 
 def test_interactions_as_sentences_with_probability_and_share() -> None:

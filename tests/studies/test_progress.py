@@ -12,7 +12,6 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from rich.console import Console
 
 from dechbo.execution.outcome import Outcome
-from dechbo.graph import FactorGraph
 from dechbo.integrations.optuna import STALE
 from dechbo.interactions import Interaction, Interactions
 from dechbo.optimizer import AskInfo
@@ -95,7 +94,7 @@ def test_the_panel_shows_trials_best_running_gap_interactions_and_time_left() ->
             "started",
             3,
             {},
-            info=AskInfo("acquisition", 0.1, FactorGraph(3, ((0, 1), (2,))), gap=0.0125, certified=True),
+            info=AskInfo("max-sum", 0.1, "bound", gap=0.0125, certified=True),
         )
     )
     view.interactions = [Interaction(("lr", "width"), 0.93, 0.2), Interaction(("lr",), 1.0, 0.5)]

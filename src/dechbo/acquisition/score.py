@@ -121,13 +121,15 @@ def log_improvement(mean: Array, deviation: Array, threshold: float) -> tuple[Ar
     """
     sigma = np.maximum(deviation, MIN_DEVIATION)
     z = (mean - threshold) / sigma
-    log_phi = -0.5 * z * z - _LOG_ROOT_2PI
     above = np.maximum(z, -1.0)
-    near = np.log(np.exp(-0.5 * above**2 - _LOG_ROOT_2PI) + above * np.exp(log_ndtr(above)))
-    below = np.clip(z, _FAR, -1.0)
-    bracket = np.log1p(below * np.sqrt(np.pi / 2) * erfcx(-below / np.sqrt(2)))
-    tail = -2.0 * np.log(-np.minimum(z, -1.0))
-    value = np.log(sigma) + np.where(z > -1, near, log_phi + np.where(z > _FAR, bracket, tail))
-    by_mean = np.exp(np.minimum(log_ndtr(z) - value, 700.0))
-    by_deviation = np.exp(np.minimum(log_phi - value, 700.0))
+    phi, Phi = np.exp(-0.5 * above**2 - _LOG_ROOT_2PI), np.exp(log_ndtr(above))
+    near = phi + above * Phi
+    below, far = np.clip(z, _FAR, -1.0), np.minimum(z, -1.0)
+    mills = np.sqrt(np.pi / 2) * erfcx(-below / np.sqrt(2))  # Phi / phi
+    bracket = 1.0 + below * mills  # h / phi
+    is_near, is_far = z > -1, z <= _FAR
+    log_h = -0.5 * z * z - _LOG_ROOT_2PI + np.where(is_far, -2.0 * np.log(-far), np.log(bracket))
+    value = np.log(sigma) + np.where(is_near, np.log(near), log_h)
+    by_mean = np.where(is_near, Phi / near, np.where(is_far, -far, mills / bracket)) / sigma
+    by_deviation = np.where(is_near, phi / near, np.where(is_far, far * far, 1.0 / bracket)) / sigma
     return value, by_mean, by_deviation

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dechbo import checks
 from dechbo.baselines.base import CANDIDATES, PARTITION, Baseline, BaselineOptions
-from dechbo.baselines.component import Component, ComponentAcquisition, Score
+from dechbo.baselines.component import Component, ComponentAcquisition, ComponentScore
 from dechbo.baselines.maximize import Ranked, best_points, candidates, maximize
 from dechbo.baselines.partition import best_partition, given_partition
 from dechbo.baselines.refit import Fit, Refitter
@@ -49,7 +49,7 @@ class ScoredComponent:
     mean: Array
     deviation: Array
 
-    def ranked(self, score: Score) -> Ranked:
+    def ranked(self, score: ComponentScore) -> Ranked:
         """The maximisers of a(mu_I, sigma_I), the best first."""
         acquisition = ComponentAcquisition(self.component, score)
         return maximize(acquisition, self.domain, self.points, score.values(self.mean, self.deviation))
@@ -110,7 +110,7 @@ class AdditiveBaseline(Baseline):
 
     # ------------------------------------------------------------- inside
 
-    def _scores(self, components: list[ScoredComponent]) -> list[Score]:
+    def _scores(self, components: list[ScoredComponent]) -> list[ComponentScore]:
         """The acquisition of each component."""
         raise NotImplementedError
 

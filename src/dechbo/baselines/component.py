@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 MIN_DEVIATION = 1e-9  # a smaller deviation gets the gradient 0: the bound has a kink where a value is known
 
 
-class Score(Protocol):
+class ComponentScore(Protocol):
     """a(mu, sigma)."""
 
     def values(self, mean: Array, deviation: Array) -> Array:
@@ -91,7 +91,7 @@ class ComponentAcquisition:
     """x -> a(mu_I(x), sigma_I(x)), with its gradient."""
 
     component: Component
-    score: Score
+    score: ComponentScore
 
     def values(self, points: Array) -> Array:
         """The values at ``points`` (n, |I|)."""

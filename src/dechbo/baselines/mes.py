@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dechbo import checks
 from dechbo.baselines.additive import AdditiveBaseline, AdditiveOptions, ScoredComponent
 from dechbo.baselines.base import MAX_VALUES
-from dechbo.baselines.component import Score
+from dechbo.baselines.component import ComponentScore
 from dechbo.baselines.entropy import MaxValueEntropy, gumbel_samples
 from dechbo.baselines.features import Features, SampledFunction, posterior_weights
 from dechbo.baselines.maximize import maximize
@@ -52,7 +52,7 @@ class AddMES(AdditiveBaseline):
         self.max_values = checks.whole("max_values", max_values, 1)
         self.features = checks.whole("features", features, 1)
 
-    def _scores(self, components: list[ScoredComponent]) -> list[Score]:
+    def _scores(self, components: list[ScoredComponent]) -> list[ComponentScore]:
         rng = np.random.default_rng([self.seed, MAX_VALUES, self._n_known])
         noise = float(np.sqrt(components[0].component.posterior.gp.hyperparameters.noise))
         by_gumbel = self.samples == "gumbel"

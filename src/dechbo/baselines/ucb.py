@@ -10,7 +10,7 @@ import numpy as np
 from dechbo.acquisition import Beta, BetaContext, beta_schedule
 from dechbo.baselines.additive import AdditiveBaseline, AdditiveOptions, ScoredComponent
 from dechbo.baselines.base import BaselineOptions, refuse_unknown_options
-from dechbo.baselines.component import Score, UpperBound
+from dechbo.baselines.component import ComponentScore, UpperBound
 from dechbo.errors import OptionError
 from dechbo.graph import FactorGraph
 from dechbo.space import Space
@@ -35,7 +35,7 @@ class AddGPUCB(AdditiveBaseline):
         """beta_t of a group of ``size`` variables at the next ask."""
         return self._beta(len(self._history.successes) + 1, size)
 
-    def _scores(self, components: list[ScoredComponent]) -> list[Score]:
+    def _scores(self, components: list[ScoredComponent]) -> list[ComponentScore]:
         return [UpperBound(self.beta_of(part.domain.dim)) for part in components]
 
 

@@ -129,6 +129,7 @@ class CommitteeBuilder:
     noise: float | None = None
     max_factor_size: int = 3
     options: ModelOptions = field(default_factory=ModelOptions)
+    of_constraint: bool = False  # whether the values are those of a constraint: clipped far from 0
 
     def build(self, evaluations: Sequence[Evaluation], points: Sequence[Array], fits: Fits) -> tuple[Committee, Fits]:
         """The committee given all ``evaluations``; ``fits`` are those of an earlier ask."""
@@ -141,8 +142,7 @@ class CommitteeBuilder:
         committees, kept = {}, {}
         for name in sorted({name for given in reported.values() for name in given}):
             given = {k: limits[name] for k, limits in reported.items() if name in limits}
-            limit = -clipped_constraint(np.array(list(given.values())))
-            raw = Observations(np.array([points[k] for k in given]), limit)
+            raw = Observations(np.array([points[k] for k in given]), -np.array(list(given.values())))
             committees[name], kept[name] = self.for_constraints._built(raw, fits.constraints.get(name, Fits()))
         return replace(committee, constraints=committees), replace(own, constraints=kept)
 
@@ -151,7 +151,7 @@ class CommitteeBuilder:
         """The builder of the constraints' committees: factors over all variables, no graph to learn, no warp."""
         whole = tuple(name for name in self.members if name in WHOLE) or ("whole",)
         options = replace(self.options, members=whole, warp=False, doubt=False)
-        return replace(self, sign=-1.0, noise=None, options=options)
+        return replace(self, sign=-1.0, noise=None, options=options, of_constraint=True)
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -164,7 +164,8 @@ class CommitteeBuilder:
             graph = self._learned(raw.first(wanted))
         cold, size = fits.cold, cold_size(len(raw))
         if cold is None or cold.size != size or graph is not fits.graph:
-            cold = self._cold(raw.first(size), self._graph_at(size, graph))
+            cold = self._cold(self._clipped(raw.first(size)), self._graph_at(size, graph))
+        raw = self._clipped(raw)
         scale = ValueScale.of(raw.y, cold.width)
         data, level = scale.observations(raw), self._level(scale)
         current = self._graph_at(len(raw), graph)
@@ -177,6 +178,10 @@ class CommitteeBuilder:
             return None
         data = ValueScale.of(raw.y).observations(raw)
         return cold.doubting.condition(data) if exhausted(data.y, data.dim) else None
+
+    def _clipped(self, raw: Observations) -> Observations:
+        """Values of a constraint, clipped by these observations alone: a prefix must not know of later ones."""
+        return Observations(raw.X, clipped_constraint(raw.y)) if self.of_constraint else raw
 
     def _cold(self, raw: Observations, graph: FactorGraph) -> ColdFit:
         width = self._width(raw)

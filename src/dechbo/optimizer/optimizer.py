@@ -29,7 +29,7 @@ from dechbo.models.model import Model
 from dechbo.models.options import ModelOptions
 from dechbo.optimizer import options
 from dechbo.optimizer.info import AskInfo
-from dechbo.optimizer.step import SearchProblem, State, believe, factor_model, suggest
+from dechbo.optimizer.step import SearchProblem, SearchState, believe, factor_model, suggest
 from dechbo.search.engine import Engine, LocalEngine
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
@@ -129,7 +129,7 @@ class Optimizer:
         self.theory = checks.instance("theory", theory, TheoryOptions)
         builder = ModelBuilder(space, self.graph, self.seed, self._sign, self.noise, self.max_factor_size, self.model)
         self._problem = SearchProblem.of(builder, self.search, self.theory, self.n_initial)
-        self._state = State()
+        self._state = SearchState()
         self._structure: tuple[int, Model] | None = None  # of ``interactions``, with the number of evaluations
         self._history = History(space)
         self._lock = threading.RLock()
@@ -236,7 +236,7 @@ class Optimizer:
             had_fixed = any(asked.fixed for asked in self._history.asked)  # cached tables have fixed coordinates
             history, continues = self._history.replayed(evaluations, pending, self.n_initial)
             if had_fixed or not continues:
-                self._state, self._structure = State(), None
+                self._state, self._structure = SearchState(), None
             self._history = history
 
     # -------------------------------------------------------- predictions

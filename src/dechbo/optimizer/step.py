@@ -95,7 +95,7 @@ class SearchProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class SearchState:
     """What is kept between asks to save work."""
 
     fits: Fits = field(default_factory=Fits)
@@ -112,8 +112,8 @@ class Suggested:
 
 
 def suggest(
-    problem: SearchProblem, history: History, state: State, fixed: Mapping[int, float], engine: Engine
-) -> tuple[Suggested, State]:
+    problem: SearchProblem, history: History, state: SearchState, fixed: Mapping[int, float], engine: Engine
+) -> tuple[Suggested, SearchState]:
     """The next point and the next state."""
     if needs_initial_point(problem, history):
         info = AskInfo("initial design", 0.0, switched_off=problem.switched_off)
@@ -168,7 +168,7 @@ def with_certificate(info: AskInfo, proposal: MaxSumProposal, point: Array) -> A
     )
 
 
-def believe(problem: SearchProblem, history: History, state: State) -> tuple[Committee, State]:
+def believe(problem: SearchProblem, history: History, state: SearchState) -> tuple[Committee, SearchState]:
     """The committee given the whole history."""
     known = len(history.evaluations)
     if state.committee is not None and state.committee[0] == known:
@@ -210,8 +210,8 @@ def initial_point(problem: SearchProblem, history: History, fixed: Mapping[int, 
 
 
 def suggest_by_factors(
-    problem: SearchProblem, history: History, state: State, fixed: Mapping[int, float], engine: Engine
-) -> tuple[Suggested, State]:
+    problem: SearchProblem, history: History, state: SearchState, fixed: Mapping[int, float], engine: Engine
+) -> tuple[Suggested, SearchState]:
     """The step with the paper's parts: one kind of model, the sum of the factors' bounds, max-sum on grids."""
     model, schedule = factor_model(problem, history, state, engine)
     space, data, index = problem.space, model.data, len(history.asked)
@@ -256,7 +256,9 @@ def suggest_by_factors(
     return Suggested(suggestion.point, info), replace(state, models=schedule.after_ask(history, model))
 
 
-def factor_model(problem: SearchProblem, history: History, state: State, engine: Engine) -> tuple[Model, RefitSchedule]:
+def factor_model(
+    problem: SearchProblem, history: History, state: SearchState, engine: Engine
+) -> tuple[Model, RefitSchedule]:
     """The factors' model of the next ask; the engine's caches follow what had to be replayed for it."""
     schedule = RefitSchedule(problem.builder) if state.models is None else state.models
     model, replayed = schedule.model(history)

@@ -1,33 +1,40 @@
-"""How an ask finds its point: the initial design, grids, max-sum, the joint bound, polish, restarts.
+"""How an ask finds its point: the initial design, proposals, the score that decides, polish; grids and max-sum.
 
-The room owns the maximisation of the acquisition. It knows models as posteriors and the space as a unit cube; it knows
-nothing of evaluations still to come, of files or of processes.
+The room owns the maximisation. It knows models as posteriors and the space as a unit cube; it knows nothing of
+evaluations still to come, of files or of processes.
 
 In
-    A ``Model`` and the surrogate to search, beta, pending points, failed points, fixed coordinates, the incumbent, an
-    exclusion (what must not be suggested), ``SearchOptions``, and an ``Engine``.
+    A ``Committee`` (or one surrogate, for the paper's path), pending points, fixed coordinates, the incumbents, what is
+    excluded (must not be suggested), and an ``Engine``.
 
 Out
-    A ``Suggestion``: the point, its acquisition value, the certificate of the final grid (value, upper bound, gap)
-    where there is one, and its source.
+    ``Found``: a point, its score and the source of the proposal it came from. ``MaxSumProposal`` and, on the paper's
+    path, ``Suggestion``: a point with the certificate of its final grid (value, upper bound, gap).
 
-One search, in order
-    ``initial``       scrambled Sobol points, until enough evaluations are known
-    ``grids``         a base grid over the whole domain within a budget of work; which factors can have tables
-    ``engine``        the Engine protocol: who builds the tables and maximises them; LocalEngine does both here
-    ``grid_search``   base grid, then zooms around the maximiser that halve the spacing, then polish
-    ``polish``        gradient ascent in the continuous coordinates, free or within known constraints
-    ``joint_search``  the best of many starts by mu + sqrt(beta) sigma of the whole function, for factors without
-                      tables, for ``score="joint"``, and where the grid's point has nothing left to gain
-    ``restart``       the search outside the known optima, once no progress has come for a while
-    ``constrained``   the search under constraints that are modelled: where they may hold, or hold cautiously
-    ``excluded``      points that must not be suggested: evaluated, pending, or against a known constraint
+One ask by a joint score (``SearchOptions(score="joint")``, the default), in order
+    ``initial``          scrambled Sobol points, until enough evaluations are known
+    ``maxsum_proposal``  the maximiser of the factors' bounds on grids, with its certificate: one proposal among others
+    ``decision``         which score the ask maximises: the portfolio, in one place
+    ``proposals``        points over the whole space and around the incumbents
+    ``joint_search``     scores all proposals, polishes the best few, takes the best that is not excluded
+    ``exchange``         the polish of discrete coordinates
+    ``excluded``         points that must not be suggested: evaluated, pending, or against a known constraint
+    ``draws``            all points of a finite space, or random ones until it counts as exhausted
 
-Sources of a suggestion (``info.source``)
-    "initial design", "acquisition" (the grid's maximiser, certified), "joint bound", "restart" and "constrained" (not
-    certified: no bound says how much better another point could be).
+One ask by the factors' bounds (``score="factors"``, as in the paper)
+    ``grids``            a base grid over the whole domain within a budget of work; which factors can have tables
+    ``engine``           the Engine protocol: who builds the tables and maximises them; LocalEngine does both here
+    ``grid_search``      base grid, then zooms around the maximiser that halve the spacing, then polish
+    ``polish``           gradient ascent in the continuous coordinates, free or within known constraints
 
-Nothing here lowers the acquisition from step to step, and a point is never suggested twice unless values are noisy. An
-engine may keep solves of a grid that comes back with the next ask; ``Engine.prepare`` brings it to the same state after
-a resume.
+Sources of a point (``info.source``)
+    "initial design", "max-sum" (certified where polish and exchange left the proposal as it was), "incumbent" (from
+    around one of the best points), "spread" (from all over the space).
+
+What decided (``info.acquisition``)
+    "improvement", "bound", "doubt", "feasibility": scores of the committee. "factors": the sum of the factors' bounds.
+
+Polish and exchange never lower the score, a known constraint is never broken, and a point is never suggested twice
+unless values are noisy. Random numbers come from the seed and the history alone. An engine may keep solves of a grid
+that comes back with the next ask; ``Engine.prepare`` brings it to the same state after a resume.
 """

@@ -84,23 +84,27 @@ def running_best(values: Sequence[float | None], direction: str) -> list[float]:
 # ------------------------------------------------------------ certificates, interactions
 
 
-def certificate(info: AskInfo | None, dim: int) -> str:
-    """The gap of the last suggestion, or why it has none."""
+DECIDED_BY = {
+    "improvement": "none: chosen by the committee's expected improvement",
+    "bound": "none: chosen by the committee's bound",
+    "doubt": "none: chosen by the doubting member, as little was gained lately",
+    "feasibility": "none: chosen as the most probably feasible",
+}
+
+
+def certificate(info: AskInfo | None) -> str:
+    """The gap of the last suggestion where it is max-sum's own; otherwise what decided."""
     if info is None:
         return "–"
-    if info.graph is None:
+    if info.source == "initial design":
         return "none: a point of the initial design"
     if info.certified:
         if info.gap <= 0:
             return "0: proven best on its grid"
         return f"{'below 0.01%' if info.gap < 1e-4 else f'at most {info.gap:.2%}'} from the best on its grid"
-    if info.source == "restart":
-        return "none: a restart, far from the points so far"
-    if info.source == "constrained":
-        return "none: chosen by models of the constraints too"
-    if any(len(scope) == dim for scope in info.graph.scopes) and dim > 1:
-        return "none: one factor holds all parameters"
-    return "none: chosen by the joint bound"
+    if info.acquisition == "factors":
+        return "none: a factor has too many parameters for a grid"
+    return DECIDED_BY.get(info.acquisition, "none: chosen by the committee")
 
 
 def scope_label(scope: Sequence[str], dim: int | None = None) -> str:

@@ -172,7 +172,7 @@ class ProgressPanel:
         if self.last:
             facts["last"] = self.last
         facts["running"] = self._running()
-        facts["gap"] = formatting.certificate(self.info, self.dim)
+        facts["gap"] = formatting.certificate(self.info)
         facts["interactions"] = self._interactions()
         if self.progress.failed:
             facts["failed"] = Text(self._failures(), style="red")

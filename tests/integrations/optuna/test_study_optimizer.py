@@ -133,7 +133,7 @@ def test_workers_that_ask_at_once_get_different_points() -> None:
         for name, distribution in MIXED.items():
             suggest(trial, name, distribution)
     assert at_once[2].params == in_order[2]  # as if the others had asked first
-    assert len({trial.params["x"] for trial in at_once}) == 3
+    assert len({tuple(trial.params.values()) for trial in at_once}) == 3
 
 
 def test_the_process_of_a_trial_is_stored() -> None:

@@ -1,9 +1,8 @@
-"""Learned constraints: the search ends at the feasible optimum, and odd constraints do not break it."""
+"""Told constraints: the search ends at the feasible optimum, and odd constraints do not break it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dechbo import Categorical, FactorGraph, Float, Int, Optimizer, Space
-from dechbo.acquisition.feasibility import LearnedConstraint
 from dechbo.data.evaluation import Evaluation
-from dechbo.data.observations import Observations
-from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.models.options import ModelOptions
-from dechbo.search.constrained import ConstrainedSearch, _on_grid
-from dechbo.search.grid_search import Search
-from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
-from dechbo.structure import StructureOptions
 
 Array = NDArray[np.float64]
 
-MODEL = ModelOptions(structure=StructureOptions(sweeps=1, rounds=1), graph_samples=1)
-QUICK: dict[str, Any] = {"model": MODEL, "search": SearchOptions(granularity=Granularity(work=1e7))}
+QUICK: dict[str, Any] = {"model": ModelOptions(members=("whole",))}
 SQUARE = Space({"x": Float(0, 1), "y": Float(0, 1)})
 MIXED = Space({"x": Float(0, 1), "n": Int(1, 6), "c": Categorical(["a", "b"])})
 
@@ -54,8 +45,7 @@ def test_gramacys_problem_is_solved() -> None:
         p = optimizer.ask()
         optimizer.tell(p, p["x"] + p["y"], constraints={"wave": wave(**p), "disc": disc(**p)})
     assert optimizer.info is not None
-    assert optimizer.info.source == "constrained"
-    assert not optimizer.info.certified
+    assert optimizer.info.acquisition == "improvement"
     assert optimizer.best is not None
     assert optimizer.best.feasible
     assert 0 <= optimizer.best.number_value - optimum + 1e-6 < 0.02
@@ -79,24 +69,20 @@ def test_eight_parameters_and_a_ball() -> None:
         bounds=[(0, 1)] * 8,
         constraints={"type": "ineq", "fun": lambda x: -ball(x)},
     ).fun
-    regrets, gains = [], []
-    for seed in (1, 2, 3):
-        optimizer = Optimizer(
-            space, graph=FactorGraph.singletons(8), seed=seed, **QUICK | {"model": replace(MODEL, full_factor=False)}
-        )
-        first = math.inf
-        for k in range(28):
-            p = optimizer.ask()
-            x = np.array(list(p.values()))
-            optimizer.tell(p, value(x), constraints={"ball": ball(x)})
-            if k == 9:
-                first = math.inf if optimizer.best is None else optimizer.best.number_value
-        assert optimizer.best is not None
-        regrets.append(optimizer.best.number_value - oracle)
-        gains.append((first - oracle) / max(regrets[-1], 1e-9))
-    assert min(regrets) >= -1e-6
-    assert np.median(regrets) < 0.1
-    assert np.median(gains) > 5
+    optimizer = Optimizer(space, graph=FactorGraph.singletons(8), seed=1, model=ModelOptions(members=("smooth",)))
+    first = math.inf
+    for k in range(28):
+        p = optimizer.ask()
+        x = np.array(list(p.values()))
+        optimizer.tell(p, value(x), constraints={"ball": ball(x)})
+        if k == 9 and optimizer.best is not None:
+            first = optimizer.best.number_value
+    assert optimizer.best is not None
+    regret = optimizer.best.number_value - oracle
+    assert -1e-6 <= regret < 0.2
+    assert regret < (first - oracle) / 3
+    late = [evaluation.feasible for evaluation in optimizer.evaluations[18:]]
+    assert np.mean(late) >= 0.4  # at the edge, but not far beyond it
 
 
 def tell_some(optimizer: Optimizer, many: int) -> None:
@@ -129,9 +115,14 @@ def test_feasible_points_are_sought_first() -> None:
         p = optimizer.ask()
         corner = math.hypot(p["x"] - 0.9, p["y"] - 0.9) - 0.08
         optimizer.tell(p, p["x"] + p["y"], constraints={"corner": corner})
+        assert optimizer.info is not None
+        assert optimizer.info.acquisition in ("", "feasibility")
         if optimizer.best is not None:
             break
     assert optimizer.best is not None
+    optimizer.ask()
+    assert optimizer.info is not None
+    assert optimizer.info.acquisition == "improvement"
 
 
 def test_known_and_learned_constraints_together() -> None:
@@ -192,18 +183,23 @@ def test_constraints_of_failed_evaluations_are_not_learned_from() -> None:
     assert asked(Evaluation.of(failed, None, None, {"c": -1e6})) == asked(Evaluation.of(failed, None))
 
 
-def test_a_model_that_can_have_tables_keeps_its_posterior() -> None:
-    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters(np.array([0.3, 0.4]), np.ones(2), 1e-3))
-    limit = LearnedConstraint(gp, Observations(np.eye(2), np.arange(2.0)), np.empty((0, 2)), 0.0)
-    assert _on_grid(limit, SQUARE) is limit
+def test_constraints_are_told_to_the_papers_optimiser_too() -> None:
+    """Where constraints are told the committee decides, whatever the score."""
+    optimizer = Optimizer(SQUARE, seed=0, n_initial=5, search=SearchOptions(score="factors"), **QUICK)
+    for _ in range(8):
+        p = optimizer.ask()
+        optimizer.tell(p, p["x"] + p["y"], constraints={"half": 0.5 - p["x"]})
+    assert optimizer.info is not None
+    assert optimizer.info.acquisition == "improvement"
 
 
-def test_a_pending_point_that_is_hardly_feasible_does_not_count() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.random((20, 2))
-    gp = AdditiveGP(FactorGraph.singletons(2), Hyperparameters(np.full(2, 0.5), np.ones(2), 1e-4))
-    task = Search(SQUARE, gp, Observations(X, X.sum(axis=1)), 1.0, np.array([[0.9, 0.9], [0.3, 0.3]]), {}, X[0], ())
-    limit = LearnedConstraint(gp, Observations(X, 1.0 - X.sum(axis=1)), task.pending, 0.0)  # g >= 0 below the diagonal
-    pending = ConstrainedSearch(task, [limit], feasible=True, cautious=False)._joint_search.pending
-    assert pending is not None
-    assert pending.tolist() == [[0.3, 0.3]]
+def test_an_infeasible_region_is_avoided() -> None:
+    """The objective pulls to x = 1; everything beyond 0.6 is infeasible."""
+    optimizer = Optimizer(SQUARE, seed=3, **QUICK)
+    for _ in range(20):
+        p = optimizer.ask()
+        optimizer.tell(p, -p["x"] + (p["y"] - 0.5) ** 2, constraints={"wall": p["x"] - 0.6})
+    late = np.array([evaluation.params["x"] for evaluation in optimizer.evaluations[10:]])
+    assert (late < 0.65).mean() >= 0.7  # once the edge is known to the last digit, a look elsewhere is worth more
+    assert optimizer.best is not None
+    assert optimizer.best.params["x"] > 0.55

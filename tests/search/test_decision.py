@@ -1,0 +1,128 @@
+"""The portfolio: who decides an ask, and by which threshold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dechbo import Float, Space
+from dechbo.acquisition.feasibility import LearnedConstraint, LogFeasibility
+from dechbo.acquisition.score import ConfidenceBound, LogExpectedImprovement
+from dechbo.data.observations import Observations
+from dechbo.gp.radial import ColumnEmbedding, RadialGP
+from dechbo.models.committee import Committee, Member, mixture_moments
+from dechbo.models.warp import ValueScale
+from dechbo.search.decision import DOUBTS_OF_FOUR, Decision, Portfolio, decide
+from dechbo.search.excluded import Excluded
+from dechbo.search.joint_search import JointSearch
+
+Array = NDArray[np.float64]
+
+SPACE = Space({"x": Float(0, 1), "y": Float(0, 1)})
+NONE = np.empty((0, 2))
+
+
+def committee(values: Array, X: Array, *, relevance: float = 10.0, doubts: bool = False) -> Committee:
+    """A smooth member and a rough one; the doubting one has short lengthscales."""
+    scale = ValueScale.of(values)
+    data, embedding = scale.observations(Observations(X, values)), ColumnEmbedding((0, 0))
+    members = (
+        Member("whole", RadialGP(embedding, np.full(2, relevance), 1.0, 1e-6)),
+        Member("scaled", RadialGP(embedding, np.full(2, 20 * relevance), 1.0, 1e-6, "se")),
+    )
+    doubting = RadialGP(embedding, np.full(2, 200.0), 1.0, 1e-6, "se").condition(data) if doubts else None
+    return Committee(members, data, scale, doubting=doubting)
+
+
+def told(n: int = 8, seed: int = 0) -> tuple[Committee, Array]:
+    X = np.random.default_rng(seed).random((n, 2))
+    return committee(np.sin(4 * X).sum(axis=1), X), X
+
+
+def decided(
+    known: Committee, feasible: NDArray[Any] | None = None, portfolio: Portfolio | None = None, pending: Array = NONE
+) -> Decision:
+    search = JointSearch(SPACE, {}, known.data.X[:1], Excluded(SPACE, known.data.X), (0, 0, 0))
+    flags = np.ones(len(known.data), dtype=bool) if feasible is None else feasible.astype(bool)
+    return decide(known, search, search.proposals(), pending, flags, portfolio or Portfolio())
+
+
+def test_the_improvement_is_that_over_the_best_mean_of_the_mixture() -> None:
+    known, X = told()
+    members = known.deciding()
+    score = LogExpectedImprovement(members, float(mixture_moments(members, X)[0].max()))
+    decision = decided(known, portfolio=Portfolio(("improvement",), doubt=False))
+    assert decision.acquisition == "improvement"
+    assert math.isnan(decision.beta)
+    assert decision.found.value == pytest.approx(float(score.values(decision.found.point[None])[0]), abs=1e-9)
+    rivals = np.random.default_rng(1).random((2000, 2))
+    assert decision.found.value >= score.values(rivals).max() - 1e-3
+
+
+def test_scores_take_turns_as_the_evaluations_come() -> None:
+    portfolio = Portfolio(("improvement", "bound"), beta=0.7, doubt=False)
+    for n, name in ((8, "improvement"), (9, "bound"), (10, "improvement")):
+        known, _ = told(n)
+        decision = decided(known, portfolio=portfolio)
+        assert decision.acquisition == name
+        if name == "bound":
+            assert decision.beta == 0.7
+            bound = ConfidenceBound(known.deciding(), 0.7)
+            assert decision.found.value == pytest.approx(float(bound.values(decision.found.point[None])[0]))
+    known, _ = told(8)
+    assert decided(known, portfolio=portfolio, pending=np.array([[0.5, 0.5]])).acquisition == "bound"
+
+
+def test_the_doubting_member_decides_most_asks_where_there_is_one() -> None:
+    decisions = []
+    for n in range(24, 28):
+        X = np.random.default_rng(0).random((n, 2))
+        known = committee(X.sum(axis=1), X, doubts=True)
+        decisions.append(decided(known))
+        if decisions[-1].acquisition == "doubt":
+            assert known.doubting is not None
+            bound = ConfidenceBound([(1.0, known.doubting)], decisions[-1].beta)
+            found = decisions[-1].found
+            assert found.value == pytest.approx(float(bound.values(found.point[None])[0]))
+            assert found.value >= bound.values(np.random.default_rng(1).random((500, 2))).max() - 1e-2
+        assert decided(known, portfolio=Portfolio(doubt=False)).acquisition != "doubt"
+        assert decided(committee(X.sum(axis=1), X)).acquisition != "doubt"
+        constrained = replace(known, constraints={"limit": committee(X[:, 0], X)})
+        assert decided(constrained).acquisition == "improvement"
+    assert [decision.acquisition == "doubt" for decision in decisions].count(True) == DOUBTS_OF_FOUR
+
+
+def test_until_a_feasible_point_is_known_the_most_probably_feasible_one_is_sought() -> None:
+    known, X = told()
+    limit = committee(X[:, 0] - 2.0, X)  # g = -c: nowhere feasible so far
+    constrained = replace(known, constraints={"limit": limit})
+    decision = decided(constrained, np.zeros(8))
+    assert decision.acquisition == "feasibility"
+    score = LogFeasibility([LearnedConstraint.of(limit)])
+    assert decision.found.value >= score.values(np.random.default_rng(1).random((500, 2))).max() - 1e-6
+
+
+def test_with_constraints_the_improvement_counts_where_they_may_hold() -> None:
+    known, X = told(20)
+    limit = committee(X[:, 0] - 0.6, X, relevance=1.0)  # feasible where x >= 0.6
+    constrained = replace(known, constraints={"limit": limit})
+    decision = decided(constrained, X[:, 0] >= 0.6, Portfolio(("bound",)))
+    assert decision.acquisition == "improvement"
+    assert decision.found.point[0] > 0.55
+    best = known.data.X[X[:, 0] >= 0.6]
+    threshold = float(mixture_moments(known.deciding(), best)[0].max())
+    whole = LogExpectedImprovement(known.deciding(), threshold).values(decision.found.point[None])
+    whole += LogFeasibility([LearnedConstraint.of(limit)]).values(decision.found.point[None])
+    assert decision.found.value == pytest.approx(float(whole[0]), abs=1e-9)
+
+
+def test_pending_points_are_not_suggested_again() -> None:
+    known, _ = told()
+    first = decided(known).found.point
+    second = decided(known, pending=first[None]).found.point
+    assert np.abs(second - first).max() > 1e-2
