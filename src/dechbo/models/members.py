@@ -6,15 +6,16 @@ The members of a committee make different bets:
 ``smooth``        small factors on the learned (or given, or random) graph, centred, long lengthscales
 ``rough``         the same graph with short lengthscales: many local optima
 ``whole``         one factor over all variables, Matérn, almost any lengthscale
-``scaled``        one factor over all variables, squared exponential, lengthscales that grow with the root of d
+``scaled``        one factor over all variables, squared exponential, lengthscales that grow with the root of d and
+                  a variance fixed at that of the data
 ``sparse``        one factor over all variables, most of them idle
 ================  ===========================================================================================
 
 The **doubting member** stands apart. A model that has found one optimum explains it by a large variance and long
-lengthscales, and is sure of everything else. The doubting member's variance is fixed at that of the values (without a
-warp), so a deep well forces short lengthscales on it and it stays unsure where nothing was tried. It is fitted only
-where the known optimum is exhausted: where as many evaluations as a quadratic in every variable needs, 2 d + 1, gained
-nothing.
+lengthscales, and is sure of everything else. The doubting member is ``scaled`` without a warp: its variance is fixed at
+that of the values, so a deep well forces short lengthscales on it and it stays unsure where nothing was tried. It is
+fitted only where the known optimum is exhausted: where as many evaluations as a quadratic in every variable needs,
+2 d + 1, gained nothing.
 
 A warm fit makes a model depend on the past of its process, and a resumed run has no such past. So the cold fit is made
 from a prefix of the evaluations whose length is a function of their number alone (``cold_size``), and every ask
@@ -50,10 +51,10 @@ Array = NDArray[np.float64]
 
 WHOLE = {
     "whole": RadialPrior("matern52", "weak"),
-    "scaled": RadialPrior("se", "scaled"),
+    "scaled": RadialPrior("se", "scaled", fixed_variance=True),
     "sparse": RadialPrior("matern52", "sparse"),
 }
-DOUBTING = RadialPrior("se", "scaled", fixed_variance=True)
+DOUBTING = WHOLE["scaled"]
 MIN_GAIN = 1e-3  # standard deviations of the values: less is no gain
 MIN_PATIENCE = 10  # evaluations without a gain after which the known optimum is exhausted, or 2 d + 1
 COLD_EVERY = 10  # evaluations between two cold fits

@@ -10,8 +10,8 @@ from dechbo.errors import OptionError
 from dechbo.gp.kernels import NUMERIC_KERNELS
 from dechbo.structure import StructureOptions
 
-MEMBERS = ("smooth", "rough", "whole")
-ALL_MEMBERS = (*MEMBERS, "scaled", "sparse")
+MEMBERS = ("smooth", "rough", "whole", "scaled")
+ALL_MEMBERS = (*MEMBERS, "sparse")
 
 
 @dataclass(frozen=True, kw_only=True)
