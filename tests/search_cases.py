@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo import Categorical, Float, Int, Space
+from dechbo.search.excluded import Exclusion
 
 Array = NDArray[np.float64]
 
@@ -62,3 +63,14 @@ def is_in(space: Space, points: Array) -> bool:
     numbers = points[:, ~space.is_categorical]
     possible = np.allclose(again, points, atol=1e-12) and bool(((numbers >= 0) & (numbers <= 1)).all())
     return possible and (not space.constraints or bool(space.region.allows(points).all()))
+
+
+@dataclass(frozen=True, eq=False)
+class AlsoExcluded:
+    """The points of ``excluded``, and those for which ``rule`` is true."""
+
+    excluded: Exclusion
+    rule: Callable[[Array], bool]
+
+    def __contains__(self, point: Array, /) -> bool:
+        return self.rule(point) or point in self.excluded

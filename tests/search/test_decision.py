@@ -49,7 +49,7 @@ def decided(
 ) -> Decision:
     search = JointSearch(SPACE, {}, known.data.X[:1], Excluded(SPACE, known.data.X), (0, 0, 0))
     flags = np.ones(len(known.data), dtype=bool) if feasible is None else feasible.astype(bool)
-    return decide(known, search, search.proposals(), pending, flags, portfolio or Portfolio())
+    return decide(known, search, search.proposals(), pending, pending, flags, portfolio or Portfolio())
 
 
 def test_the_improvement_is_that_over_the_best_mean_of_the_mixture() -> None:
@@ -74,8 +74,22 @@ def test_scores_take_turns_as_the_evaluations_come() -> None:
             assert decision.beta == 0.7
             bound = ConfidenceBound(known.deciding(), 0.7)
             assert decision.found.value == pytest.approx(float(bound.values(decision.found.point[None])[0]))
-    known, _ = told(8)
-    assert decided(known, portfolio=portfolio, pending=np.array([[0.5, 0.5]])).acquisition == "bound"
+    known, _ = told(9)
+    assert decided(known, portfolio=portfolio, pending=np.array([[0.5, 0.5], [0.1, 0.2]])).acquisition == "improvement"
+    own = replace(portfolio, turns=("bound",))
+    assert decided(known, portfolio=own, pending=np.array([[0.5, 0.5]])).acquisition == "bound"
+
+
+def test_what_an_awaited_point_should_bring_is_no_improvement_any_more() -> None:
+    known, _ = told()
+    portfolio = Portfolio(("improvement",), doubt=False)
+    first = decided(known, portfolio=portfolio).found
+    second = decided(known, portfolio=portfolio, pending=first.point[None])
+    assert np.abs(second.found.point - first.point).max() > 0.02
+    members = known.deciding(first.point[None])
+    threshold = max(mixture_moments(members, np.vstack([known.data.X, first.point]))[0])
+    score = LogExpectedImprovement(members, float(threshold))
+    assert second.found.value == pytest.approx(float(score.values(second.found.point[None])[0]), abs=1e-9)
 
 
 def test_the_doubting_member_decides_most_asks_where_there_is_one() -> None:

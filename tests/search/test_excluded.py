@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dechbo import Categorical, Float, Int, Space
 from dechbo.data.history import RESOLUTION
-from dechbo.search.excluded import AlsoExcluded, Excluded
+from dechbo.search.excluded import Excluded
 from dechbo.space import Parameter
 
 PARAMETERS: dict[str, Parameter] = {"a": Float(0, 1), "n": Int(0, 2), "c": Categorical(["p", "q"])}
@@ -37,18 +37,3 @@ def test_without_points_only_constraints_exclude() -> None:
     excluded = Excluded(space, np.empty((0, 3)))
     assert space.encode({"a": 0.5, "n": 1, "c": "p"}) not in excluded
     assert space.encode({"a": 0.6, "n": 1, "c": "p"}) in excluded
-
-
-def test_it_is_the_union_of_an_exclusion_and_a_rule() -> None:
-    excluded = Excluded(Space({"x": Float(0, 1)}), np.array([[0.2]]))
-    both = AlsoExcluded(excluded, lambda point: bool(point[0] > 0.5))
-    again = AlsoExcluded(both, lambda point: bool(point[0] < 0.1))
-    for x in np.linspace(0, 1, 21):
-        point = np.array([x])
-        assert (point in both) == (point in excluded or x > 0.5)
-        assert (point in again) == (point in both or x < 0.1)
-
-
-def test_the_empty_tuple_excludes_nothing() -> None:
-    assert np.array([0.5]) not in AlsoExcluded((), lambda point: False)
-    assert np.array([0.5]) in AlsoExcluded((), lambda point: True)

@@ -14,9 +14,9 @@ from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.maxsum import Exact
 from dechbo.search.engine import LocalEngine
-from dechbo.search.excluded import AlsoExcluded
 from dechbo.search.grid_search import FactorSearch
 from dechbo.search.grids import Granularity, base_candidates
+from search_cases import AlsoExcluded
 from strategies import relabelled_graph
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1), "k": Int(0, 6), "c": Categorical(["p", "q", "r"])})

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from dechbo import Categorical, Float, Int, Space
 from dechbo.acquisition.score import ConfidenceBound, LogExpectedImprovement
 from dechbo.errors import SpaceExhausted
-from dechbo.search.excluded import AlsoExcluded, Excluded
+from dechbo.search.excluded import Excluded
 from dechbo.search.joint_search import Found, JointSearch
 from posterior_cases import mixture
-from search_cases import INSIDE, LIMITED, MIXED, Anything, Hill, is_in
+from search_cases import INSIDE, LIMITED, MIXED, AlsoExcluded, Anything, Hill, is_in
 
 Array = NDArray[np.float64]
 

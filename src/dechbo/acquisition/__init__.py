@@ -1,18 +1,16 @@
-"""The acquisition phi = sum_I mu_I + sqrt(beta) sigma_I: beta schedules, factor tables, gradients; joint bounds."""
+"""The acquisition phi = sum_I mu_I + sqrt(beta) sigma_I: beta schedules, factor tables, gradients; joint scores."""
 
 from dechbo.acquisition.additive import AdditiveUCB
 from dechbo.acquisition.beta import Beta, BetaContext, beta_schedule
 from dechbo.acquisition.cache import TableCache
 from dechbo.acquisition.ensemble import EnsembleUCB, acquisition_tables, ensemble_tables
 from dechbo.acquisition.grid import ucb_tables
-from dechbo.acquisition.joint import JointConfidenceBound
 
 __all__ = [
     "AdditiveUCB",
     "Beta",
     "BetaContext",
     "EnsembleUCB",
-    "JointConfidenceBound",
     "TableCache",
     "acquisition_tables",
     "beta_schedule",

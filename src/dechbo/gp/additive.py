@@ -210,22 +210,6 @@ class AdditivePosterior:
             raise DataError(f"expected points of shape (n, {self.gp.graph.dim}), got {at.shape}")
         return self._moments(self._joint_covariances(at), self.gp.joint_prior_variances(at))
 
-    def difference(self, points: Array, base: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of f(x) - f(base) at ``points`` (n, d): 0 and 0 at ``base`` itself."""
-        gp = self.gp
-        at = np.vstack([base, points])
-        covariance = self._joint_covariances(at)
-        V = solve_triangular(self.L, covariance, lower=True, check_finite=False)
-        cross = np.full(len(points), gp.constant_variance)
-        single = [gp.correlation.matrix(i, points[:, i], base[i : i + 1])[:, 0] for i in range(gp.graph.dim)]
-        for variance, scope in zip(gp.hyperparameters.variances, gp.graph.scopes, strict=True):
-            cross += variance * np.prod([single[i] for i in scope], axis=0)
-        prior = gp.joint_prior_variances(at)
-        step = V[:, 1:] - V[:, :1]
-        variances = prior[1:] + prior[0] - 2 * cross - np.einsum("pn,pn->n", step, step)
-        means: Array = (covariance[:, 1:] - covariance[:, :1]).T @ self.alpha
-        return means, np.sqrt(np.maximum(variances, 0.0))
-
     def covariances(self, point: Array) -> tuple[Array, Array, Array]:
         """k_I(x) of all factors (|U|, n), and k_i(x_i) of all variables with its derivative in x_i (d, n)."""
         gp = self.gp

@@ -132,7 +132,8 @@ def suggest(
     search = JointSearch(space, fixed, incumbents, excluded_points(problem, history), seed, cost)
     proposals = search.proposals([] if proposal is None else [("max-sum", proposal.point[None])])
     portfolio = problem.portfolio(len(committee.data) + 1)
-    decision = decide(committee, search, proposals, pending, history.feasible_successes, portfolio)
+    awaited = np.array(history.pending).reshape(-1, space.dim)
+    decision = decide(committee, search, proposals, pending, awaited, history.feasible_successes, portfolio)
     found = decision.found
     clock.append(time.perf_counter())
     info = AskInfo(

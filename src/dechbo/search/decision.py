@@ -47,25 +47,33 @@ def decide(
     committee: Committee,
     search: JointSearch,
     proposals: Proposals,
-    pending: Array,
+    unresolved: Array,
+    awaited: Array,
     feasible: NDArray[np.bool_],
     portfolio: Portfolio,
 ) -> Decision:
-    """The point of an ask; ``feasible`` (n,) says which observations are."""
-    members, data = committee.deciding(pending), committee.data
-    constraints = [LearnedConstraint.of(limit, pending) for limit in committee.constraints.values()]
+    """The point of an ask.
+
+    ``unresolved`` points (m, d) shrink the deviations: those whose values are ``awaited``, and failures. ``feasible``
+    (n,) says which observations are.
+    """
+    members, data = committee.deciding(unresolved), committee.data
+    constraints = [LearnedConstraint.of(limit, unresolved) for limit in committee.constraints.values()]
     if constraints and not feasible.any():
         return Decision(search.maximum(LogFeasibility(constraints), proposals), "feasibility")
-    asked = len(data) + len(pending)
+    asked = len(data) + len(unresolved)
     if portfolio.doubt and committee.doubting is not None and not constraints and asked % 4 < DOUBTS_OF_FOUR:
         beta = 0.2 * data.dim * math.log(2 * len(data))
-        doubt = ConfidenceBound([(1.0, committee.doubting.with_pending(pending))], beta)
+        doubt = ConfidenceBound([(1.0, committee.doubting.with_pending(unresolved))], beta)
         return Decision(search.maximum(doubt, proposals), "doubt", beta)
-    if portfolio.turns[asked % len(portfolio.turns)] == "bound" and not constraints:
+    turns = portfolio.turns if len(awaited) == 0 else portfolio.turns[:1]  # a second bound would stay beside the first
+    if turns[asked % len(turns)] == "bound" and not constraints:
         bound = ConfidenceBound(members, portfolio.beta)
         return Decision(search.maximum(bound, proposals), "bound", portfolio.beta)
-    # noisy values: improvement over the best posterior mean, one threshold for all members
-    threshold = float(mixture_moments(members, data.X[feasible] if feasible.any() else data.X)[0].max())
+    # noisy values: improvement over the best posterior mean, one threshold for all members; what an awaited point is
+    # expected to bring is no improvement any more
+    known = np.vstack([data.X[feasible] if feasible.any() else data.X, awaited])
+    threshold = float(mixture_moments(members, known)[0].max())
     score: Score = LogExpectedImprovement(members, threshold)
     score = Sum([score, LogFeasibility(constraints)]) if constraints else score
     return Decision(search.maximum(score, proposals), "improvement")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,14 +29,3 @@ class Excluded:
 
     def __contains__(self, point: Array, /) -> bool:
         return bool(same_coordinates(self.space, self.points, point).all(axis=1).any()) or not self.space.allows(point)
-
-
-@dataclass(frozen=True, eq=False)
-class AlsoExcluded:
-    """The points of ``excluded``, and those for which ``rule`` is true."""
-
-    excluded: Exclusion
-    rule: Callable[[Array], bool]
-
-    def __contains__(self, point: Array, /) -> bool:
-        return self.rule(point) or point in self.excluded
