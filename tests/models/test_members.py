@@ -259,3 +259,13 @@ def test_beyond_many_evaluations_the_hyperparameters_of_the_cold_fit_stay() -> N
     assert many.members[0] is fits.cold.members[0]
     assert len(many.data) == MAX_WARM + 5
     assert numbers(many) == numbers(made.build(told, points, Fits())[0])
+
+
+def test_beyond_many_evaluations_a_given_noise_follows_the_scale_of_all_values() -> None:
+    evaluations, points = table(MAX_WARM + 15)
+    evaluations[-1] = Evaluation.of(evaluations[-1].params, 1000.0)  # after the cold fit: the scale of the values grows
+    committee, _ = builder(noise=0.5, members=("smooth", "whole")).build(evaluations, points, Fits())
+    level = 0.5 / committee.scale.standardisation.scale**2
+    for member in committee.members:
+        gp = member.gp
+        assert (gp.noise if isinstance(gp, RadialGP) else gp.hyperparameters.noise) == pytest.approx(level)

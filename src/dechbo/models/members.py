@@ -91,6 +91,14 @@ def exhausted(values: Array, dim: int) -> bool:
     return bool(values[-patience:].max() < values[:-patience].max() + MIN_GAIN)
 
 
+def with_noise(gp: AdditiveGP | RadialGP, noise: float) -> AdditiveGP | RadialGP:
+    """The same model with another noise variance: one that the user gave, in the units of more values."""
+    if isinstance(gp, RadialGP):
+        return replace(gp, noise=noise)
+    theta = Hyperparameters(gp.hyperparameters.lengthscales, gp.hyperparameters.variances, noise)
+    return AdditiveGP(gp.graph, theta, kernel=gp.kernels, domains=gp.domains)
+
+
 @dataclass(frozen=True, eq=False)
 class ColdFit:
     """The fit to the first ``size`` evaluations of one quantity."""
@@ -206,7 +214,7 @@ class CommitteeBuilder:
         """The same member, refitted to ``data``; with a random graph, carried over to that of this ask."""
         gp = member.gp
         if len(data) > MAX_WARM and (isinstance(gp, RadialGP) or self.graph != "random"):
-            return member
+            return member if noise is None else Member(member.name, with_noise(gp, noise))
         if isinstance(gp, RadialGP):
             return Member(
                 member.name, fit_radial(WHOLE[member.name], embedding_of(self.space), data, noise=noise, start=gp)
