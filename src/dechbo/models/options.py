@@ -44,7 +44,7 @@ class ModelOptions:
     centred: bool = True
     members: tuple[str, ...] = MEMBERS
     warp: bool = True
-    doubt: bool = True
+    doubt: bool = False
     graph_samples: int = 3
     structure: StructureOptions = field(default_factory=StructureOptions)
 
