@@ -6,7 +6,7 @@
 Wells: ten wells 1 / (r^2 + c) at random places with random depths in four dimensions (Shekel's form). Aligned: the
 same with places in the plane x0 = x2, x1 = x3. Peaks: 21 rotated Gaussian peaks in four dimensions (Gallagher's form).
 Waves: a rotated bowl with ripples in five dimensions. Others: classic functions in five or six dimensions, shifted by
-the seed. Methods are those of ``dechbo bench``, and "no-doubt", the default whose doubting member never decides. Every
+the seed. Methods are those of ``dechbo bench``, and "doubt", the default with ``ModelOptions(doubt=True)``. Every
 run starts with ten Sobol points, the same for all methods, and is appended to the results file when it has finished.
 """
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from dechbo import Float, Space
+from dechbo import Float, ModelOptions, Optimizer, Space
 from dechbo.bench import methods
 from dechbo.bench.peers import PeerProcess
 from dechbo.bench.problems.classic import (
@@ -34,15 +34,13 @@ from dechbo.bench.problems.classic import (
     rosenbrock_value,
     styblinski_value,
 )
-from dechbo.models import members
 from results_file import RESULTS, ResultsFile
 
 Array = NDArray[np.float64]
 Problem = tuple[Callable[[Array], float], int, float]  # on the unit cube, its dimension, its minimum
 RESULTS_FILE = RESULTS / "many_optima.jsonl"
 KEY = ("problem", "method", "seed", "evaluations")
-NO_DOUBT = "no-doubt"
-NEVER = 10**9
+DOUBT = "doubt"
 N_INITIAL = 10
 
 
@@ -143,10 +141,8 @@ def created(name: str, dim: int, seed: int, evaluations: int) -> Iterator[method
     if methods.is_peer(name):
         with closing(PeerProcess(name, space, seed=seed, n_initial=N_INITIAL, budget=N_INITIAL + evaluations)) as peer:
             yield peer
-    elif name == NO_DOUBT:
-        patience, members.MIN_PATIENCE = members.MIN_PATIENCE, NEVER
-        yield methods.METHODS["dechbo"].create(space, seed, N_INITIAL)
-        members.MIN_PATIENCE = patience
+    elif name == DOUBT:
+        yield Optimizer(space, seed=seed, n_initial=N_INITIAL, model=ModelOptions(doubt=True))
     else:
         yield methods.METHODS[name].create(space, seed, N_INITIAL)
 
@@ -167,8 +163,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--evaluations", type=int, default=150)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
-    known = [NO_DOUBT, *methods.names()]
-    parser.add_argument("--methods", nargs="+", default=[NO_DOUBT, "dechbo"], choices=known, metavar="METHOD")
+    known = [DOUBT, *methods.names()]
+    parser.add_argument("--methods", nargs="+", default=["dechbo", DOUBT], choices=known, metavar="METHOD")
     parser.add_argument("--results", type=Path, default=RESULTS_FILE)
     arguments = parser.parse_args()
     for name in arguments.methods:

@@ -39,7 +39,8 @@ def constrained_run() -> dechbo.Optimizer:
 def stuck_run() -> Trace:
     """All asks of a run in which the doubting member decides at least once."""
     space = dechbo.Space({"a": dechbo.Float(-2, 3), "b": dechbo.Float(-2, 3)})
-    optimizer, whole, decided = dechbo.Optimizer(space, seed=1), Trace(), set()
+    optimizer = dechbo.Optimizer(space, seed=1, model=dechbo.ModelOptions(doubt=True))
+    whole, decided = Trace(), set()
     while "doubt" not in decided:
         trace = traced(optimizer.ask)
         whole.functions |= trace.functions

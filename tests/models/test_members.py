@@ -232,7 +232,7 @@ def stuck(n: int, gained: int | None = None) -> tuple[list[Evaluation], list[Arr
 
 
 def test_the_doubting_member_comes_with_the_cold_fit_and_goes_with_a_gain() -> None:
-    made, (told, points) = builder(members=("whole",)), stuck(24)
+    made, (told, points) = builder(members=("whole",), doubt=True), stuck(24)
     committees = {n: made.build(told[:n], points, Fits())[0] for n in (10, 19, 20, 24)}
     assert [n for n, committee in committees.items() if committee.doubting is not None] == [20, 24]
     doubting = committees[24].doubting

@@ -99,10 +99,11 @@ def test_threads_may_share_an_optimiser() -> None:
     assert len({tuple(e.params.values()) for e in optimizer.evaluations}) == 36
 
 
-def test_an_exhausted_optimum_is_left_unless_the_theory_forbids_it() -> None:
+def test_an_exhausted_optimum_is_doubted_if_asked_for_unless_the_theory_forbids_it() -> None:
     decided: dict[str, set[str]] = {}
     for beta in ("practical", "theory-factor"):
-        optimizer = Optimizer(box(1), seed=0, noise=0, theory=TheoryOptions(beta=beta))
+        doubt = ModelOptions(doubt=True)
+        optimizer = Optimizer(box(1), seed=0, noise=0, model=doubt, theory=TheoryOptions(beta=beta))
         decided[beta] = set()
         for _ in range(28):
             run(optimizer, lambda p: (p["x0"] - 0.3) ** 2, 1)

@@ -32,8 +32,8 @@ class ModelOptions:
     warp
         Whether a monotone transform may compress the worst values, where the evidence asks for it.
     doubt
-        Whether an exhausted optimum is left: while 2 d + 1 evaluations (and at least ten) have gained nothing, three of
-        four asks go to a model that stays unsure where nothing was tried.
+        Whether to doubt an exhausted optimum: while 2 d + 1 evaluations (and at least ten) have gained nothing, three
+        of four asks go to a model that stays unsure where nothing was tried. It did not help where it was measured.
     graph_samples
         For a learned graph: how many sampled graphs the acquisition averages (Eq. 5).
     structure
