@@ -11,11 +11,11 @@ The members of a committee make different bets:
 ``sparse``        one factor over all variables, most of them idle
 ================  ===========================================================================================
 
-The **doubting member** stands apart. A model that has found one optimum explains it by a large variance and long
-lengthscales, and is sure of everything else. The doubting member is ``scaled`` without a warp: its variance is fixed at
-that of the values, so a deep well forces short lengthscales on it and it stays unsure where nothing was tried. It is
-fitted only where the known optimum is exhausted: where as many evaluations as a quadratic in every variable needs,
-2 d + 1, gained nothing.
+The **doubting member** (``ModelOptions(doubt=True)``) stands apart. A model that has found one optimum explains it by
+a large variance and long lengthscales, and is sure of everything else. The doubting member is ``scaled`` without a
+warp: its variance is fixed at that of the values, so a deep well forces short lengthscales on it and it stays unsure
+where nothing was tried. It is fitted only where the known optimum is exhausted: where as many evaluations as a
+quadratic in every variable needs, 2 d + 1, gained nothing.
 
 A warm fit makes a model depend on the past of its process, and a resumed run has no such past. So the cold fit is made
 from a prefix of the evaluations whose length is a function of their number alone (``cold_size``), and every ask

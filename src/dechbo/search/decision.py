@@ -1,9 +1,9 @@
 """Which score decides an ask: the portfolio, in one place.
 
 Expected improvement and the averaged bound with a small beta take turns: the first looks where any member sees a gain,
-the second is the stronger exploiter. Where the known optimum is exhausted, three of four asks go to the doubting member
-(see ``models/members.py``), by its upper confidence bound, until something is gained. As long as no feasible point is
-known, an ask looks for the most probably feasible one.
+the second is the stronger exploiter. Where the committee has a doubting member (see ``models/members.py``), three of
+four asks go to it, by its upper confidence bound. As long as no feasible point is known, an ask looks for the most
+probably feasible one.
 """
 
 from __future__ import annotations
