@@ -1,13 +1,13 @@
-"""Functions with many optima, and some with one: regret with and without the doubting member, and of other methods.
+"""Functions with many optima, and some with one: the regret of the default and of other methods.
 
-    python benchmarks/many_optima.py                    # 4 seeds, 150 evaluations, without doubt and with it
+    python benchmarks/many_optima.py                    # 4 seeds, 150 evaluations, the default
     python benchmarks/many_optima.py --seeds 6 --problems wells aligned waves --methods dechbo botorch-ucb
 
 Wells: ten wells 1 / (r^2 + c) at random places with random depths in four dimensions (Shekel's form). Aligned: the
 same with places in the plane x0 = x2, x1 = x3. Peaks: 21 rotated Gaussian peaks in four dimensions (Gallagher's form).
 Waves: a rotated bowl with ripples in five dimensions. Others: classic functions in five or six dimensions, shifted by
-the seed. Methods are those of ``dechbo bench``, and "doubt", the default with ``ModelOptions(doubt=True)``. Every
-run starts with ten Sobol points, the same for all methods, and is appended to the results file when it has finished.
+the seed. Methods are those of ``dechbo bench``. Every run starts with ten Sobol points, the same for all methods, and
+is appended to the results file when it has finished.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from dechbo import Float, ModelOptions, Optimizer, Space
+from dechbo import Float, Space
 from dechbo.bench import methods
 from dechbo.bench.peers import PeerProcess
 from dechbo.bench.problems.classic import (
@@ -40,7 +40,6 @@ Array = NDArray[np.float64]
 Problem = tuple[Callable[[Array], float], int, float]  # on the unit cube, its dimension, its minimum
 RESULTS_FILE = RESULTS / "many_optima.jsonl"
 KEY = ("problem", "method", "seed", "evaluations")
-DOUBT = "doubt"
 N_INITIAL = 10
 
 
@@ -134,15 +133,18 @@ def regret(problem: Problem, method: methods.Method, seed: int, evaluations: int
     return float(best - minimum)
 
 
+def unit_space(dim: int) -> Space:
+    """Parameters x0, x1, … in [0, 1]."""
+    return Space({f"x{i}": Float(0, 1) for i in range(dim)})
+
+
 @contextmanager
 def created(name: str, dim: int, seed: int, evaluations: int) -> Iterator[methods.Method]:
     """The method ``name``, for one run."""
-    space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
+    space = unit_space(dim)
     if methods.is_peer(name):
         with closing(PeerProcess(name, space, seed=seed, n_initial=N_INITIAL, budget=N_INITIAL + evaluations)) as peer:
             yield peer
-    elif name == DOUBT:
-        yield Optimizer(space, seed=seed, n_initial=N_INITIAL, model=ModelOptions(doubt=True))
     else:
         yield methods.METHODS[name].create(space, seed, N_INITIAL)
 
@@ -163,8 +165,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--evaluations", type=int, default=150)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
-    known = [DOUBT, *methods.names()]
-    parser.add_argument("--methods", nargs="+", default=["dechbo", DOUBT], choices=known, metavar="METHOD")
+    parser.add_argument("--methods", nargs="+", default=["dechbo"], choices=methods.names(), metavar="METHOD")
     parser.add_argument("--results", type=Path, default=RESULTS_FILE)
     arguments = parser.parse_args()
     for name in arguments.methods:

@@ -26,7 +26,7 @@ def some(value: T | None) -> T:
 def bounds(space: Space) -> set[tuple[float, float]]:
     """The bounds of all parameters, which are numbers."""
     found = set()
-    for parameter in space.parameters:
+    for parameter in (space[name] for name in space):
         assert not isinstance(parameter, Categorical)
         found.add((parameter.low, parameter.high))
     return found

@@ -31,6 +31,7 @@ ORDER = [
     "theory",
     "optimizer",
     "execution",
+    "distributed",
     "_minimize",
     "integrations",
     "plot",

@@ -36,23 +36,6 @@ def constrained_run() -> dechbo.Optimizer:
     return optimizer
 
 
-def stuck_run() -> Trace:
-    """All asks of a run in which the doubting member decides at least once."""
-    space = dechbo.Space({"a": dechbo.Float(-2, 3), "b": dechbo.Float(-2, 3)})
-    optimizer = dechbo.Optimizer(space, seed=1, model=dechbo.ModelOptions(doubt=True))
-    whole, decided = Trace(), set()
-    while "doubt" not in decided:
-        trace = traced(optimizer.ask)
-        whole.functions |= trace.functions
-        whole.calls |= trace.calls
-        assert optimizer.info is not None
-        decided.add(optimizer.info.acquisition)
-        params = optimizer.pending[0]
-        optimizer.tell(params, (params["a"] - 1) ** 2 + params["b"] ** 2)
-        assert len(optimizer.evaluations) < 50, "nobody doubts"
-    return whole
-
-
 def factors_run() -> dechbo.Optimizer:
     """The next ask has the paper's parts."""
     space = dechbo.Space({f"x{i}": dechbo.Float(0, 1) for i in range(4)})
@@ -70,9 +53,8 @@ def factors_run() -> dechbo.Optimizer:
         lambda: traced(six_dimensional_run(20).ask),
         lambda: traced(constrained_run().ask),
         lambda: traced(factors_run().ask),
-        stuck_run,
     ],
-    ids=["warm", "cold", "constrained", "factors", "doubt"],
+    ids=["warm", "cold", "constrained", "factors"],
 )
 def test_no_room_calls_a_later_one(trace: Callable[[], Trace]) -> None:
     found = trace()

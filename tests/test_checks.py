@@ -14,6 +14,7 @@ from dechbo.search.grids import Granularity
 
 def test_values_come_back_as_plain_types() -> None:
     assert checks.one_of("kernel", "se", ("matern52", "se")) == "se"
+    assert checks.some_of("parts", ["b", "a"], ("a", "b", "c")) == ("b", "a")
     for checked, expected in (
         (checks.whole("n", np.int64(3), 1), 3),
         (checks.whole("n", 1, 1), 1),
@@ -55,3 +56,9 @@ def test_what_is_not_a_probability_is_refused(value: Any) -> None:
 def test_what_is_not_among_the_allowed_words_is_refused(value: Any) -> None:
     with pytest.raises(OptionError, match="kernel must be one of 'matern52', 'se', got"):
         checks.one_of("kernel", value, ("matern52", "se"))
+
+
+@pytest.mark.parametrize("bad", [(), "a", ("a", "a"), ("a", "x"), 3, None])
+def test_some_of_several_names(bad: Any) -> None:
+    with pytest.raises(OptionError, match="parts must be some of a, b, each once, got"):
+        checks.some_of("parts", bad, ("a", "b"))

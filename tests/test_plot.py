@@ -63,6 +63,27 @@ def test_the_history_has_the_best_so_far_and_marks_failures(direction: str, best
     assert list(np.asarray(line.get_ydata())) == best
     assert ax.get_legend_handles_labels()[1] == ["one trial", "best so far", "failed or infeasible"]
     assert ax.get_title(loc="center") == r"cost \$x\$"
+    assert list(np.asarray(line.get_xdata())) == [0, 1, 2, 3]  # as the text counts
+
+
+def test_trials_have_the_numbers_of_the_text() -> None:
+    ax = plot.history([3.0, None, 1.0], numbers=[0, 4, 5])
+    assert list(np.asarray(ax.get_lines()[0].get_xdata())) == [0, 4, 5]
+
+
+def test_the_title_says_that_some_effects_are_not_shown() -> None:
+    shown = [plot.Effect(name, [0, 1], np.zeros(2), np.ones(2), 0) for name in "abc"]
+    assert "the 3 strongest of 12 parameters" in plot.effects(shown, of=12).get_suptitle()
+    assert "each parameter" in plot.effects(shown, of=3).get_suptitle()
+
+
+@pytest.mark.parametrize(
+    ("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml"), ("jpg", b"\xff\xd8\xff")]
+)
+def test_a_picture_is_what_its_name_says_with_any_characters(kind: str, start: bytes) -> None:
+    effect = plot.Effect("温度 [℃]", ["赤", "青"], np.zeros(2), np.ones(2), "赤")
+    figure = plot.summary([1.0, 2.0], [], ["温度 [℃]", "b"], [effect])  # warnings are errors here
+    assert plot.to_bytes(figure, kind).startswith(start)
 
 
 def test_a_line_joins_parameters_that_interact() -> None:

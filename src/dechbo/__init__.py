@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dechbo import interactions, plot
     from dechbo._minimize import minimize
+    from dechbo.distributed import ProcessEngine, SynchronousMaxSum
+    from dechbo.distributed.ray import RayEngine
     from dechbo.errors import DechboError
     from dechbo.graph import FactorGraph
-    from dechbo.maxsum import Exact, MaxSum
+    from dechbo.maxsum import BoundedMaxSum, Exact, MaxSum, Toulbar2
     from dechbo.models.options import ModelOptions
     from dechbo.optimizer import Optimizer
     from dechbo.search.engine import LocalEngine
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
+    "BoundedMaxSum": "maxsum",
     "Categorical": "space",
     "DechboError": "errors",
     "Exact": "maxsum",
@@ -39,15 +42,20 @@ _HOMES = {
     "MaxSum": "maxsum",
     "ModelOptions": "models.options",
     "Optimizer": "optimizer",
+    "ProcessEngine": "distributed",
+    "RayEngine": "distributed.ray",
     "SearchOptions": "search.options",
     "Space": "space",
     "StructureOptions": "structure",
+    "SynchronousMaxSum": "distributed",
     "TheoryOptions": "theory",
+    "Toulbar2": "maxsum",
     "make_storage": "studies.storage",
     "minimize": "_minimize",
 }
 
 __all__ = [
+    "BoundedMaxSum",
     "Categorical",
     "DechboError",
     "Exact",
@@ -61,10 +69,14 @@ __all__ = [
     "MaxSum",
     "ModelOptions",
     "Optimizer",
+    "ProcessEngine",
+    "RayEngine",
     "SearchOptions",
     "Space",
     "StructureOptions",
+    "SynchronousMaxSum",
     "TheoryOptions",
+    "Toulbar2",
     "__version__",
     "interactions",
     "make_storage",

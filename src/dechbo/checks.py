@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +17,14 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return value
+
+
+def some_of(name: str, value: object, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """One or several of the strings ``allowed``, each once."""
+    listed = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    if not listed or len(set(listed)) < len(listed) or any(each not in allowed for each in listed):
+        raise OptionError(f"{name} must be some of {', '.join(allowed)}, each once, got {value!r}")
+    return listed
 
 
 def whole(name: str, value: object, least: int) -> int:

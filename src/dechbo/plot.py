@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,27 @@ MAX_PREDICTED_PARAMETERS = 40  # beyond it, only those that correlate most with 
 MAX_EDGES = 8
 MAX_QUIET_NODES = 16  # with more parameters, those without an interaction are left out
 COLUMNS = 4  # of effects
+FORMATS: dict[str, Any] = {  # by the ending of a file, with metadata that make equal pictures equal files
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None},
+    "jpg": None,
+}
+FALLBACK_FONTS = (
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Noto Sans",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "IPAGothic",
+    "Hiragino Sans",
+    "PingFang SC",
+    "Apple SD Gothic Neo",
+    "Yu Gothic",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Arial Unicode MS",
+)
 
 TEXT, BLUE, ORANGE, GREY, LIGHT_GREY = "#22313f", "#0072B2", "#D55E00", "#a9b4bd", "#e8ecef"
 STYLE: Any = {
@@ -80,10 +102,11 @@ def effects_of(optimizer: Optimizer, params: Mapping[str, Any]) -> list[Effect]:
     """The largest effects of single parameters around the point ``params``, the largest first."""
     space = optimizer.space
     names = _correlated(optimizer, space) if space.dim > MAX_PREDICTED_PARAMETERS else space.names
+    names = [name for name in names if name in params]  # those that are there
     effects = []
     for name in names:
         settings = _settings(space, name)
-        means, deviations = np.array([optimizer.predict({**params, name: setting}) for setting in settings]).T
+        means, deviations = np.array([optimizer.predict(_with(space, params, name, setting)) for setting in settings]).T
         log = bool(getattr(space[name], "log", False))
         effects.append(Effect(name, settings, means, deviations, params[name], log))
     return sorted(effects, key=lambda effect: -effect.size)[:MAX_EFFECTS]
@@ -97,8 +120,9 @@ def summary(
     *,
     direction: str = "minimize",
     title: str = "",
+    numbers: Sequence[int] | None = None,
 ) -> Figure:
-    """History, interactions and effects in one figure."""
+    """History, interactions and effects in one figure; ``numbers`` are those of the trials."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -108,48 +132,71 @@ def summary(
         heights = [4.2, 2.2 * rows] if rows else None
         top, *bottom = figure.subfigures(1 + bool(rows), 1, height_ratios=heights, squeeze=False)[:, 0]
         left, right = top.subplots(1, 2, width_ratios=[1.35, 1])
-        history(values, direction=direction, title=title, ax=left)
+        history(values, direction=direction, title=title, numbers=numbers, ax=left)
         interactions(found, names, ax=right)
         if bottom:
-            effects(shown_effects, figure=bottom[0])
+            effects(shown_effects, figure=bottom[0], of=len(names))
     return figure
 
 
 def to_png(figure: Figure) -> bytes:
-    """The figure as a PNG file, in the style of this module: matplotlib reads parts of a style only when it draws."""
+    """The figure as a PNG file."""
+    return to_bytes(figure, "png")
+
+
+def to_bytes(figure: Figure, kind: str) -> bytes:
+    """The figure as a file, in the style of this module: matplotlib reads parts of a style only when it draws."""
     import matplotlib
 
     page = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(page, format="png", dpi=150, metadata={"Software": None})
+    metadata: Any = FORMATS[kind]
+    with matplotlib.rc_context({**STYLE, "font.family": _fonts()}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # shown as a box
+        figure.savefig(page, format=kind, dpi=150, metadata=metadata)
     return page.getvalue()
 
 
+def _fonts() -> list[str]:
+    """matplotlib's own font, then those of this machine that have the characters it lacks."""
+    from matplotlib import font_manager
+
+    known = {font.name for font in font_manager.fontManager.ttflist}
+    return ["DejaVu Sans", *(name for name in FALLBACK_FONTS if name in known)]
+
+
 def history(
-    values: Sequence[float | None], *, direction: str = "minimize", title: str = "", ax: Axes | None = None
+    values: Sequence[float | None],
+    *,
+    direction: str = "minimize",
+    title: str = "",
+    numbers: Sequence[int] | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
-    """The value of each trial and the best so far; None stands for a trial that failed or is infeasible."""
+    """The value of each trial and the best so far; None stands for a trial that failed or is infeasible.
+
+    Trials have the numbers that the text has too: given ones, or 0, 1, 2, …
+    """
     ax = _new_axes() if ax is None else ax
-    numbers = np.arange(1, len(values) + 1)
+    places = np.arange(len(values)) if numbers is None else np.array(numbers, dtype=int)
     given = np.array([math.nan if value is None else value for value in values], dtype=float)
     minimizing = direction == "minimize"
     best = (np.fmin if minimizing else np.fmax).accumulate(given) if len(given) else given
-    ax.scatter(numbers, given, s=16, color=GREY, zorder=2, label="one trial")
-    ax.step(numbers, best, where="post", color=BLUE, linewidth=2.2, zorder=3, label="best so far")
+    ax.scatter(places, given, s=16, color=GREY, zorder=2, label="one trial")
+    ax.step(places, best, where="post", color=BLUE, linewidth=2.2, zorder=3, label="best so far")
     low, high = _value_range(given, best, minimizing)
     ax.set_ylim(low, high)
     outside = given > high if minimizing else given < low
     if outside.any():  # marked at the edge, so that very bad trials do not flatten the rest
         edge, marker = (high, "^") if minimizing else (low, "v")
-        ax.scatter(numbers[outside], np.full(outside.sum(), edge), s=16, color=GREY, marker=marker, clip_on=False)
+        ax.scatter(places[outside], np.full(outside.sum(), edge), s=16, color=GREY, marker=marker, clip_on=False)
     failed = np.isnan(given)
     if failed.any():
         bottom = np.full(failed.sum(), low)
         label = "failed or infeasible"
-        ax.scatter(numbers[failed], bottom, s=22, color=ORANGE, marker="x", clip_on=False, label=label)
+        ax.scatter(places[failed], bottom, s=22, color=ORANGE, marker="x", clip_on=False, label=label)
     if np.isfinite(best).any():
         place = int(np.nanargmin(given) if minimizing else np.nanargmax(given))
-        point = (place + 1, given[place])
+        point = (places[place], given[place])
         ax.scatter([point[0]], [point[1]], s=70, facecolor="none", edgecolor=BLUE, linewidth=1.8, zorder=4)
         offset = (0, -13 if minimizing else 9)
         text = f"{given[place]:.6g}"
@@ -196,13 +243,17 @@ def interactions(found: Sequence[Interaction], names: Sequence[str], *, ax: Axes
     return ax
 
 
-def effects(shown: Sequence[Effect], *, figure: Any = None) -> Any:
-    """The effect of each parameter as a curve with one standard deviation; returns the figure."""
+def effects(shown: Sequence[Effect], *, figure: Any = None, of: int | None = None) -> Any:
+    """The effect of each parameter as a curve with one standard deviation; returns the figure.
+
+    ``of`` is the number of parameters; the title says if some are not shown.
+    """
     if figure is None:
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(11, 2.2 * max(1, math.ceil(len(shown) / COLUMNS))), layout="constrained")
-    title = "Effect of each parameter, predicted with all others as in the best trial"
+    which = "each parameter" if of is None or of <= len(shown) else f"the {len(shown)} strongest of {of} parameters"
+    title = f"Effect of {which}, predicted with all others as in the best trial"
     figure.suptitle(title, x=0.012, ha="left", fontsize=11, weight="bold", color=TEXT)
     rows = max(1, math.ceil(len(shown) / COLUMNS))
     axes = figure.subplots(rows, COLUMNS if rows > 1 else max(len(shown), 1), sharey=True, squeeze=False)
@@ -289,6 +340,10 @@ def _set_log_scale(ax: Axes, low: float, high: float) -> None:
 def _short(text: str, most: int = 22) -> str:
     cut = text if len(text) <= most else text[: most - 1] + "…"
     return cut.replace("$", r"\$")  # not a formula
+
+
+def _with(space: Space, params: Mapping[str, Any], name: str, value: Any) -> Mapping[str, Any]:
+    return space.replaced(params, name, value) if space.conditions else {**params, name: value}
 
 
 def _settings(space: Space, name: str) -> list[Any]:

@@ -52,6 +52,12 @@ def test_ranks_within_the_common_seeds_stretched_where_methods_are_missing() -> 
     assert found.against("nevergrad") == {}
 
 
+def test_the_longest_ask_is_compared_with_the_mean_one() -> None:
+    known = [record("levy-10", "dechbo", seed, 1.0, evaluations=n) for seed, n in ((0, 4), (1, 4))]
+    known += [record("levy-10", "random", seed, 1.0, evaluations=4, cpu=0.0) for seed in (0, 1)]
+    np.testing.assert_allclose(rank(known).longest_asks, [4.0, np.nan])  # one ask of four took all the time
+
+
 def test_the_table_says_how_many_seeds_each_cell_has() -> None:
     found = rank(incomplete())
     rows = {row[0]: row[1:] for row in ranking.table_rows(found, "dechbo")}

@@ -299,7 +299,7 @@ class FakeRay:
 
 def test_closing_after_ray_was_shut_down(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeRay()
-    monkeypatch.setattr("dechbo.execution.ray._import_ray", lambda: fake)
+    monkeypatch.setattr("dechbo.execution.ray.import_ray", lambda what: fake)
     executor = RayExecutor(job(retries=3), capacity=2)
     executor.submit(0, {"x": 1})
     assert executor.wait(0.0) == []

@@ -89,7 +89,8 @@ def written_out(gp: RadialGP) -> Kernel:
         for length in [np.sqrt(2 / rho)] * many or [np.sqrt(1 / rho)]
     ]
     base = RBF(lengths, "fixed") if gp.kernel == "se" else Matern(lengths, "fixed", nu=2.5)
-    return ConstantKernel(gp.variance, "fixed") * OneHot(base, gp.embedding.categories)
+    radial = ConstantKernel(gp.variance, "fixed") * OneHot(base, gp.embedding.categories)
+    return ConstantKernel(gp.constant_variance, "fixed") + radial
 
 
 def dense(case: RadialCase) -> GaussianProcessRegressor:
@@ -162,10 +163,19 @@ def test_pending_points_keep_means_and_condition_deviations(case: RadialCase, pe
     X = np.vstack([data.X, at])
     noise = gp.noise + np.append(data.noise, np.zeros(pending))
     kernel = written_out(gp)
-    _, variance = dense_moments(kernel(X, points), gp.variance, kernel(X), noise, np.zeros(len(X)))
+    _, variance = dense_moments(kernel(X, points), gp.prior_variance, kernel(X), noise, np.zeros(len(X)))
     mean, deviation = gp.condition(data).with_pending(at).joint(points)
     np.testing.assert_allclose(mean, gp.condition(data).joint(points)[0], rtol=1e-10, atol=1e-11)
     np.testing.assert_allclose(deviation**2, variance, rtol=1e-8, atol=1e-9)
+
+
+def test_far_from_the_data_the_mean_is_that_of_places_and_not_of_values() -> None:
+    crowd = 0.3 + 1e-4 * np.arange(8)[:, None]
+    X = np.vstack([crowd, [[0.6], [0.9]]])
+    y = np.append(np.full(8, 1.0), [-1.0, -1.0])
+    gp = RadialGP(ColumnEmbedding((0,)), np.array([400.0]), 1.0, 1e-4, constant_variance=100.0)
+    far = gp.condition(Observations(X, y)).joint(np.array([[0.0]]))[0][0]
+    assert far == pytest.approx(-1 / 3, abs=0.02)  # of three places; the average of the ten values is 0.6
 
 
 def test_a_pending_point_next_to_an_observed_one_needs_no_more_than_jitter() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from joblib import parallel_config
-from scipy.stats import loguniform
+from scipy.stats import loguniform, norm, randint, uniform
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris, make_regression
 from sklearn.decomposition import PCA
@@ -28,6 +28,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dechbo import Categorical, FactorGraph, Float, Int, Space
 from dechbo.errors import OptionError, SpaceError
+from dechbo.integrations.choices import Choices
 from dechbo.integrations.sklearn import DecHBOSearchCV, _default_batch_size
 
 X, y = load_iris(return_X_y=True)
@@ -317,7 +318,7 @@ def test_refit_may_choose_by_itself_among_the_results() -> None:
         ({"space": {"a": (0, 1, 2)}}, SpaceError, "parameter 'a'.*range"),
         ({"space": {"a": (1, 0)}}, SpaceError, "parameter 'a'"),
         ({"space": {"a": (False, True)}}, SpaceError, "parameter 'a'"),
-        ({"space": {"a": loguniform(1e-3, 1)}}, SpaceError, "log=True"),
+        ({"space": {"a": norm(0, 1)}}, SpaceError, "parameter 'a'.*uniform, loguniform and randint.*norm"),
         ({"space": {"a": []}}, SpaceError, "parameter 'a'.*at least one"),
         ({"space": {"a": [1, 1]}}, SpaceError, "parameter 'a'.*twice"),
         ({"space": {"typo": (0.0, 1.0)}}, ValueError, "Invalid parameter 'typo'"),
@@ -336,6 +337,14 @@ def test_what_it_adds_exists_only_after_fit() -> None:
     search = shaped()
     assert not hasattr(search, "optimizer_")
     assert not hasattr(search, "interactions_")
+
+
+def test_the_distributions_of_scipy_are_understood() -> None:
+    given = {"a": loguniform(1e-3, 1e2), "b": uniform(2, 3), "c": randint(1, 9)}
+    space = Choices.of(given).space
+    assert space == Space({"a": Float(1e-3, 1e2, log=True), "b": Float(2, 5), "c": Int(1, 8)})
+    search = DecHBOSearchCV(Ridge(), {"alpha": loguniform(1e-3, 1e3)}, n_iter=2, cv=2, random_state=0).fit(X, y)
+    assert 1e-3 <= search.best_params_["alpha"] <= 1e3
 
 
 def test_regression_targets_and_trains_scores() -> None:

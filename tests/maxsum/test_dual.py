@@ -10,17 +10,10 @@ from dechbo.maxsum.dual import dual_sweeps, upper_bound
 from dechbo.maxsum.messages import Packed
 from dechbo.maxsum.reduction import merge_plan, reduce_tables
 from dechbo.tables import FactorTables
+from maxsum_cases import packed_of
 from strategies import brute_force, factor_graphs, factor_tables, loopy_tables
 
 Array = NDArray[np.float64]
-
-
-def packed_of(tables: FactorTables) -> tuple[Packed, float]:
-    """All remaining factors, and the unary maxima of the variables that they do not see."""
-    reduced = reduce_tables(tables)
-    packed = reduced.packed(merge_plan(tables.graph).remaining)
-    unary = np.split(reduced.unary, reduced.unary_starts[1:-1])
-    return packed, sum(unary[i].max() for i in range(tables.graph.dim) if i not in packed.variables)
 
 
 def sweep(packed: Packed, messages: Array, sweeps: int) -> None:

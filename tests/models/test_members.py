@@ -20,12 +20,9 @@ from dechbo.models.members import (
     COLD_EVERY,
     FIRST_GRAPH,
     MAX_WARM,
-    MIN_GAIN,
-    MIN_PATIENCE,
     CommitteeBuilder,
     Fits,
     cold_size,
-    exhausted,
     graph_size,
 )
 from dechbo.models.options import ALL_MEMBERS, ModelOptions
@@ -155,7 +152,6 @@ def test_constraints_have_committees_on_their_negatives() -> None:
     assert len(committee.constraints["far"].data) == 8  # told from the fifth evaluation on
     size = committee.constraints["size"]
     assert {member.name for member in size.members} == {"whole", "scaled", "sparse"}
-    assert size.doubting is None
     assert size.scale.width is None
     mean, _ = size.predict(np.array([0.9, 0.5, 0.0]))
     assert mean == pytest.approx(-0.4, abs=0.1)
@@ -207,45 +203,6 @@ def test_equal_points_with_different_values_are_modelled() -> None:
     told = [Evaluation.of(SPACE.decode(p), float(k)) for k, p in enumerate(itertools.islice(points * 4, 12))]
     committee, _ = builder().build(told, points * 4, Fits())
     assert np.isfinite(committee.moments(np.array(points))).all()
-
-
-def test_an_optimum_is_exhausted_when_the_latest_values_gained_nothing() -> None:
-    many = 2 * MIN_PATIENCE
-    rising = np.arange(float(many))
-    assert not exhausted(rising, 2)
-    assert exhausted(rising[::-1], 2)
-    assert not exhausted(rising[::-1][:-1], 2)  # too few to tell
-    flat = np.zeros(many)
-    assert exhausted(flat, 2)
-    assert not exhausted(np.append(flat[:-1], 2 * MIN_GAIN), 2)
-    assert exhausted(np.append(flat[:-1], 0.5 * MIN_GAIN), 2)
-    assert not exhausted(np.zeros(40), 10)  # a quadratic in ten variables needs 21 values
-    assert exhausted(np.zeros(42), 10)
-
-
-def stuck(n: int, gained: int | None = None) -> tuple[list[Evaluation], list[Array]]:
-    """The best value came first, or as evaluation number ``gained``."""
-    points = [SPACE.from_uniform(u) for u in np.random.default_rng(0).random((n, 3))]
-    best = [0] if gained is None else [0, gained]
-    told = [Evaluation.of(SPACE.decode(p), -10.0 - k if k in best else float(p[0])) for k, p in enumerate(points)]
-    return told, points
-
-
-def test_the_doubting_member_comes_with_the_cold_fit_and_goes_with_a_gain() -> None:
-    made, (told, points) = builder(members=("whole",), doubt=True), stuck(24)
-    committees = {n: made.build(told[:n], points, Fits())[0] for n in (10, 19, 20, 24)}
-    assert [n for n, committee in committees.items() if committee.doubting is not None] == [20, 24]
-    doubting = committees[24].doubting
-    assert doubting is not None
-    assert doubting.gp.variance == 1.0  # that of the values
-    assert len(doubting.X) == 24
-    assert made.build(*stuck(24, gained=22), Fits())[0].doubting is None
-    assert builder(members=("whole",), doubt=False).build(told, points, Fits())[0].doubting is None
-    fits = Fits()
-    for n in (19, 20, 22, 24):
-        carried, fits = made.build(told[:n], points, fits)
-    assert carried.doubting is not None
-    np.testing.assert_array_equal(carried.doubting.alpha, doubting.alpha)
 
 
 def test_beyond_many_evaluations_the_hyperparameters_of_the_cold_fit_stay() -> None:

@@ -18,7 +18,6 @@ from dechbo.models.options import ModelOptions
         ({"kernel": "rbf"}, "'matern52', 'se'"),
         ({"centred": "yes"}, "centred must be True or False"),
         ({"warp": "yes"}, "warp must be True or False"),
-        ({"doubt": 1}, "doubt must be True or False"),
         ({"members": ()}, "members must be some of smooth, rough"),
         ({"members": "whole"}, "members must be some of"),
         ({"members": ("whole", "whole")}, "each once"),

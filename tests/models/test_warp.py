@@ -97,5 +97,5 @@ def test_constant_values_and_a_single_one_have_no_warp() -> None:
 
 
 def test_a_width_is_offered_only_where_values_differ() -> None:
-    assert len(candidate_widths(np.arange(10.0))) == 3
+    assert len(candidate_widths(np.arange(10.0))) == 4
     assert candidate_widths(np.array([1.0] * 9 + [0.0])) == [None]  # most values equal the best

@@ -58,10 +58,10 @@ def value(p: dict[str, Any]) -> float:
     [
         {},
         {"graph": FactorGraph.singletons(8), "maximizer": Exact(), "noise": 0.01},
-        {"search": SearchOptions(score="joint")},
+        {"search": SearchOptions(score="factors")},
         {"graph": "random"},
     ],
-    ids=["learned", "singletons, exact, noisy", "joint", "random"],
+    ids=["learned", "singletons, exact, noisy", "factors", "random"],
 )
 def test_no_suggestion_breaks_a_constraint(more: dict[str, Any]) -> None:
     space = mixed()

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from dechbo import Exact, FactorGraph, MaxSum, Optimizer
+from dechbo import BoundedMaxSum, Exact, FactorGraph, MaxSum, Optimizer, Toulbar2
 from dechbo.errors import OptionError, ScopeError
+from dechbo.maxsum import Auto, Maximizer
 from dechbo.models.options import ModelOptions
 from dechbo.optimizer.options import CUSTOM, checked_graph, from_json, known_options, to_json
 from dechbo.search.grids import Granularity
@@ -32,8 +33,10 @@ def some_options(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("graph", ["learned", "random", FactorGraph(3, ((0, 1), (2,)))])
-@pytest.mark.parametrize("maximizer", [MaxSum(), Exact(max_cells=100)])
-def test_options_survive_json(graph: FactorGraph | str, maximizer: MaxSum | Exact) -> None:
+@pytest.mark.parametrize(
+    "maximizer", [MaxSum(restarts=3), Exact(max_cells=100), Auto(max_cells=9), BoundedMaxSum(), Toulbar2(time_limit=5)]
+)
+def test_options_survive_json(graph: FactorGraph | str, maximizer: Maximizer) -> None:
     options = some_options(graph=graph, maximizer=maximizer)
     assert from_json(box(3), json.loads(json.dumps(to_json(options)))) == options
 
@@ -58,6 +61,10 @@ def test_graphs_are_checked() -> None:
         checked_graph(FactorGraph.singletons(2), box(3))
 
 
+def test_auto_is_a_name() -> None:
+    assert Optimizer(box(2), maximizer="auto").maximizer == Auto()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -69,6 +76,7 @@ def test_graphs_are_checked() -> None:
         ({"theory": 2.0}, r"TheoryOptions\(…\)"),
         ({"maximizer": 3}, "maximizer"),
         ({"maximizer": MaxSum}, "maximizer"),
+        ({"maximizer": "fast"}, "maximizer"),
         ({"noise": 10**400}, "noise"),
         ({"noise": -0.1}, "noise"),
         ({"noise": "low"}, "noise"),

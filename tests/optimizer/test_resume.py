@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dechbo import Exact, FactorGraph, FactorTables, Float, Int, MaxSum, Optimizer, Space
-from dechbo.errors import OptionError, StudyFileError
+from dechbo import Categorical, Exact, FactorGraph, FactorTables, Float, Int, MaxSum, Optimizer, Space
+from dechbo.errors import OptionError, ParameterError, SpaceExhausted, StudyFileError
 from dechbo.maxsum import Maximum
 from dechbo.models.options import ModelOptions
 from dechbo.search.engine import LocalEngine
@@ -262,3 +262,46 @@ def test_the_first_run_on_a_machine_suggests_what_later_ones_do(tmp_path: Path) 
         assert done.returncode == 0, done.stderr
         answers.append(json.loads(done.stdout))
     assert answers[0] == answers[1]
+
+
+def test_a_retracted_evaluation_leaves_no_trace_in_the_asks_and_a_corrected_one_counts_as_told() -> None:
+    space = Space({"x": Float(0, 1), "k": Int(1, 5)})
+
+    def value(params: dict[str, Any]) -> float:
+        return float((params["x"] - 0.3) ** 2 + params["k"])
+
+    mistaken = Optimizer(space, seed=4, n_initial=4)
+    for _ in range(6):
+        params = mistaken.ask()
+        mistaken.tell(params, value(params))
+    told = mistaken.evaluations
+    mistaken.tell({"x": 0.5, "k": 3}, -0.5)
+    assert mistaken.best is not None
+    assert mistaken.best.value == -0.5
+    mistaken.correct({"x": 0.5, "k": 3}, value({"x": 0.5, "k": 3}))
+    assert mistaken.best.value > 0.9
+    corrected = Optimizer(space, seed=4, n_initial=4)
+    corrected.replay([*told, mistaken.evaluations[-1]])
+    assert mistaken.evaluations == corrected.evaluations
+    assert mistaken.ask() == corrected.ask()
+    mistaken.retract({"x": 0.5, "k": 3})
+    assert mistaken.evaluations == told
+    assert [evaluation.value for evaluation in mistaken.retracted] == [-0.5, value({"x": 0.5, "k": 3})]
+    with pytest.raises(ParameterError, match="no evaluation was told"):
+        mistaken.retract({"x": 0.5, "k": 3})
+
+
+def test_the_point_of_a_retracted_failure_may_come_again_and_a_saved_run_keeps_what_was_retracted(
+    tmp_path: Path,
+) -> None:
+    optimizer = Optimizer(Space({"a": Categorical(["x", "y"])}), seed=0)
+    for _ in range(2):
+        optimizer.tell(optimizer.ask(), None)
+    with pytest.raises(SpaceExhausted):
+        optimizer.ask()
+    optimizer.retract({"a": "y"})
+    optimizer.save(tmp_path / "run.json")
+    again = Optimizer.load(tmp_path / "run.json")
+    assert again.ask() == optimizer.ask() == {"a": "y"}
+    assert again.retracted == optimizer.retracted
+    assert optimizer.retracted[0].params == {"a": "y"}

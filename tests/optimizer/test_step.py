@@ -136,8 +136,10 @@ def test_a_beta_of_the_users_own_decides_alone() -> None:
     builder = ModelBuilder(box(2), "learned", 0, 1.0)
     for beta, expected in ((2.5, 2.5), (lambda t: 10.0 + t, 17.0)):
         portfolio = SearchProblem.of(builder, SearchOptions(), TheoryOptions(beta=beta), 3).portfolio(7)
-        assert (portfolio.turns, portfolio.beta, portfolio.doubt) == (("bound",), expected, False)
+        assert (portfolio.turns, portfolio.beta) == (("bound",), expected)
     assert SearchProblem.of(builder, SearchOptions(), TheoryOptions(), 3).portfolio(7) == Portfolio()
+    only = SearchOptions(acquisitions=("improvement",))
+    assert SearchProblem.of(builder, only, TheoryOptions(), 3).portfolio(7) == Portfolio(("improvement",))
 
 
 def test_a_beta_schedule_of_the_theory_says_what_it_switches_off() -> None:

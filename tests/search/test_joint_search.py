@@ -34,8 +34,8 @@ def joint_search(
     return JointSearch(space, held, centre[None], nothing if excluded is None else excluded, (seed, 5, 0))
 
 
-def best(search: JointSearch, score: Any, more: list[tuple[str, Array]] | None = None) -> Found:
-    return search.maximum(score, search.proposals(more or []))
+def best(search: JointSearch, score: Any, given: dict[str, Array] | None = None) -> Found:
+    return search.maximum(score, search.proposals(given=given))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -67,7 +67,7 @@ def test_given_proposals_are_polished_and_named() -> None:
     def values(points: Array) -> Array:
         return np.asarray(-np.abs(points[:, :2] - 0.5).sum(axis=1) + 5 * (np.abs(points - needle).max(axis=1) < 1e-9))
 
-    found = best(joint_search(SMALL), Anything(values), [("max-sum", needle[None])])
+    found = best(joint_search(SMALL), Anything(values), {"max-sum": needle})
     assert found.source == "max-sum"
     np.testing.assert_array_equal(found.point, needle)
 
@@ -129,6 +129,14 @@ def test_the_same_seed_gives_the_same_point() -> None:
     np.testing.assert_array_equal(points[0], points[1])
     a, b = (joint_search(SMALL, seed=seed).proposals().points for seed in (3, 4))
     assert not np.array_equal(a, b)
+
+
+def test_only_the_wanted_kinds_are_proposed() -> None:
+    search, needle = joint_search(SMALL), np.array([0.123, 0.877, 0.0])
+    for wanted in (("incumbent",), ("spread",), ("incumbent", "spread")):
+        assert set(search.proposals(wanted).sources) == set(wanted)
+    assert set(search.proposals(("max-sum",), {"max-sum": needle}).sources) == {"max-sum"}
+    assert set(search.proposals(("max-sum",)).sources) == {"spread"}  # there was none: the space is searched
 
 
 def test_costly_scores_get_fewer_proposals() -> None:

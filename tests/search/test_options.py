@@ -17,6 +17,9 @@ from dechbo.search.options import SearchOptions
     [
         ({"score": "best"}, "'factors', 'joint'"),
         ({"granularity": 3}, "granularity"),
+        ({"proposals": ()}, "proposals must be some of max-sum, sample"),
+        ({"proposals": ("sample", "guess")}, "guess"),
+        ({"acquisitions": "bound"}, "acquisitions must be some of improvement, bound"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
@@ -32,5 +35,6 @@ def test_bad_granularities_are_refused(bad: dict[str, Any]) -> None:
 
 def test_options_are_values() -> None:
     assert SearchOptions() == SearchOptions(score="joint", granularity=Granularity())
+    assert SearchOptions(proposals=["sample"]).proposals == ("sample",)  # type: ignore[arg-type]
     with pytest.raises(FrozenInstanceError):
         SearchOptions().score = "factors"  # type: ignore[misc]

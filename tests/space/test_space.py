@@ -38,7 +38,7 @@ def test_space_survives_json_pickle_and_copy(space: Space) -> None:
     assert Space.from_json(json.loads(text)) == space
     assert pickle.loads(pickle.dumps(space)) == space
     assert copy.deepcopy(space) == space
-    for parameter in space.parameters:
+    for parameter in (space[name] for name in space):
         assert parameter_from_json(json.loads(json.dumps(parameter.to_json()))) == parameter
 
 

@@ -14,17 +14,32 @@ from optuna.trial import FrozenTrial
 from rich.console import Console
 
 from dechbo.cli import app
-from dechbo.errors import StudyFileError
+from dechbo.errors import StudyError, StudyFileError
 from dechbo.execution.outcome import Outcome
 from dechbo.interactions import Interaction, Interactions
 from dechbo.studies import starter, summary
 from dechbo.studies.optimize import OptimizeArguments, OptimizeView
-from dechbo.studies.run import StudyRun
+from dechbo.studies.run import Failures, StudyRun
 from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
+from dechbo.studies.trial_table import TrialRow
 from study_cases import CommandLine, write_study
 
-COMMANDS = ("optimize", "best", "trials", "interactions", "export", "import", "ask", "tell", "init")
+COMMANDS = (
+    "optimize",
+    "best",
+    "trials",
+    "interactions",
+    "export",
+    "import",
+    "ask",
+    "tell",
+    "enqueue",
+    "retract",
+    "retry",
+    "doctor",
+    "init",
+)
 
 
 @pytest.fixture
@@ -71,11 +86,11 @@ def test_failures_are_shown_once_counted_and_stop_a_study_in_which_all_fail(
     done = dechbo("optimize", study)
     assert done.code == 1
     assert done.out.count("Traceback (most recent call last)") == 2  # the first of its kind, and why it ended
-    assert len(re.findall(r"^trial \d+ +failed .*ValueError: no luck", done.out, re.MULTILINE)) == 5
-    assert "stopped: the first 5 evaluations" in done.out
-    assert "pass --keep-going to continue anyway" in done.out
+    assert len(re.findall(r"^trial \d+ +failed .*ValueError: no luck", done.out, re.MULTILINE)) == 3
+    assert "stopped: 3 evaluations in a row failed with the same error" in done.out
+    assert "or pass --keep-going to continue as it is" in done.out
     assert "no trial succeeded yet" in done.out
-    assert "failed: 5 of 5 trials" in done.out
+    assert "failed: 3 of 3 trials" in done.out
     kept = dechbo("optimize", study, "--trials", 7, "--keep-going")
     assert kept.code == 1
     assert store_of(study).finished == 7
@@ -440,3 +455,244 @@ def test_every_command_has_help_with_an_example(dechbo: CommandLine) -> None:
         shown = dechbo(name, "--help")
         assert shown.code == 0
         assert f"Example: dechbo {name} " in shown.out
+
+
+# ------------------------------------------------------------- names and values as they are
+
+ODD = """
+name: odd
+parameters:
+  "time [min]": {type: float, low: 0, high: 1}
+  "rate [/min]": {type: float, low: 0, high: 1}
+  "x[/y] = z": {type: categorical, choices: ["[red]", ":smile:"]}
+"""
+
+
+def odd_study(folder: Path) -> Path:
+    path = folder / "odd.yaml"
+    path.write_text(ODD, encoding="utf-8")
+    return path
+
+
+def test_markup_in_names_and_values_is_text(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = odd_study(tmp_path)
+    asked = dechbo("ask", study, "--fix", "x[/y] = z=:smile:")
+    assert asked.code == 0, asked.err
+    told = dechbo("tell", study, 0, 1.5, "--constraint", "size [/kg]=-1")
+    assert told.code == 0, told.err
+    shown = [dechbo("best", study).out, dechbo("trials", study, "--params").out, asked.out]
+    for out in shown:
+        for part in ("time [min]", "rate [/min]", "x[/y] = z", ":smile:"):
+            assert part in out
+    assert "constraint size [/kg]" in shown[0]
+    assert dechbo("export", study, "--csv", "-").out.splitlines()[0].split(",")[4:7] == [
+        "time [min]",
+        "rate [/min]",
+        "x[/y] = z",
+    ]
+
+
+def test_an_error_of_a_user_is_shown_as_it_is(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = write_study(tmp_path, trials=1)
+    text = (tmp_path / "small_objective.py").read_text(encoding="utf-8")
+    (tmp_path / "small_objective.py").write_text(text.replace("no luck", "[/b] :smile: \\x1b[31m"), encoding="utf-8")
+    study.write_text(study.read_text(encoding="utf-8").replace("small_objective:run", "small_objective:fails"))
+    done = dechbo("optimize", study)
+    assert "[/b] :smile: ␛[31m" in done.out
+    assert "\x1b" not in done.out
+
+
+def test_a_narrow_table_says_which_parameters_it_leaves_out(tmp_path: Path) -> None:
+    rows = [TrialRow(0, "complete", 1.0, True, {f"parameter_{k}": 0.123456 for k in range(12)}, {}, None, None)]
+    page = io.StringIO()
+    console = Console(file=page, width=80, color_system=None)
+    summary.print_trials(rows, 0, console, params=list(rows[0].params))
+    table, _, rest = page.getvalue().partition("…")
+    hidden = [name for name in rows[0].params if name not in table]
+    assert all(len(line.rstrip()) <= 80 for line in table.splitlines())
+    assert f" {len(hidden)} more parameters" in rest
+    assert all(name in rest for name in hidden[:8])
+    assert table.count("0.123456") == 12 - len(hidden) > 0
+
+
+def test_fast_trials_have_their_time_and_told_ones_none(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = write_study(tmp_path, trials=2)
+    dechbo("optimize", study, "--no-picture")
+    rows = json.loads(dechbo("trials", study, "--json").out)
+    assert all(0 < row["seconds"] < 10 for row in rows)
+    by_hand = write_study(tmp_path, None, name="hand")
+    dechbo("ask", by_hand)
+    dechbo("tell", by_hand, 0, 1.0)
+    assert json.loads(dechbo("trials", by_hand, "--json").out)[0]["seconds"] is None
+
+
+def test_a_picture_has_the_format_of_its_name(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = write_study(tmp_path, trials=2)
+    assert dechbo("optimize", study, "--picture", tmp_path / "x.pdf").code == 0
+    assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
+    refused = dechbo("optimize", study, "--picture", tmp_path / "x.bmp", "--trials", 9)
+    assert refused.code == 2
+    assert "expected a name that ends in .png, .pdf, .svg, .jpg, got .bmp" in refused.err
+    assert len(store_of(study).trials) == 2  # before anything ran
+
+
+def test_the_interactions_come_in_the_order_that_is_shown() -> None:
+    found = Interactions(
+        [Interaction(("a", "b"), 0.2, 0.4), Interaction(("a", "c"), 0.99, 0.2), Interaction(("b", "c"), 0.99, 0.001)]
+    )
+    lines = summary.interaction_lines(found, 3)
+    assert [line.split(" of")[0] for line in lines] == ["40%", "20%", "1 weaker one with less than 1%"]
+    assert "too weakly to matter" in summary.interaction_lines(found, 3, weak=True)[-1]
+
+
+def test_the_command_that_init_suggests_works_with_its_own_train(tmp_path: Path, dechbo: CommandLine) -> None:
+    path, _ = starter.write(tmp_path / "study.yaml")
+    text = path.read_text(encoding="utf-8")
+    assert "password@" not in text
+    lines = [line.replace("# command:", "command:") for line in text.splitlines() if "python:" not in line]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    done = dechbo("optimize", path, "--trials", 2, "--no-picture")
+    assert done.code == 0, done.out + done.err
+    assert [trial.state.name for trial in store_of(path).trials] == ["COMPLETE"] * 2
+
+
+# ------------------------------------------------------------------------------- undo
+
+
+def test_a_wrong_value_is_corrected_and_a_trial_retracted(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = write_study(tmp_path, None)
+    for number, value in enumerate([3.0, -0.5, 2.0]):
+        dechbo("ask", study)
+        dechbo("tell", study, number, value)
+    refused = dechbo("tell", study, 1, 4.0)
+    assert "--correct" in refused.err
+    assert dechbo("tell", study, 1, 4.0, "--correct").out == "trial 1: corrected to 4; best is 2 (trial 2)\n"
+    assert json.loads(dechbo("best", study, "--json").out)["value"] == 2.0
+    assert dechbo("retract", study, 2).out.endswith("its point may come again; best is 3 (trial 0)\n")
+    rows = json.loads(dechbo("trials", study, "--json").out)
+    assert [(row["state"], row["value"]) for row in rows] == [("complete", 3.0), ("complete", 4.0), ("retracted", 2.0)]
+    assert store_of(study).finished == 2
+    assert dechbo("retract", study, 2, "--undo").out == "trial 2: counts again, the best so far\n"
+    assert "no trial 9" in dechbo("retract", study, 0, 9).err
+    assert store_of(study).finished == 3  # nothing was retracted
+    assert dechbo("tell", study, 0, "--failed", "--correct").code == 0
+    assert store_of(study).failed == 1
+
+
+def test_three_equal_failures_stop_a_run_and_retry_mends_a_small_space(tmp_path: Path, dechbo: CommandLine) -> None:
+    """A typo in a space of five points must not end the study for ever."""
+    study, train = tmp_path / "five.yaml", tmp_path / "five.py"
+    study.write_text(
+        'name: five\nparameters: {k: {type: int, low: 1, high: 5}}\nobjective: {python: "five:run"}\ntrials: 9\n'
+    )
+    train.write_text("def run(k):\n    return kk\n")
+    first = dechbo("optimize", study, "--no-picture")
+    assert first.code == 1
+    assert "3 evaluations in a row failed with the same error" in first.out
+    assert f"dechbo retry {study} --failed" in first.out
+    train.write_text("def run(k):\n    return (k - 3) ** 2\n")
+    sys.modules.pop("five", None)
+    assert dechbo("retry", study, "--failed").out.startswith("3 trials queued again")
+    assert dechbo("retry", study, "--failed").out.startswith("0 trials queued again")
+    second = dechbo("optimize", study, "--no-picture")
+    assert second.code == 0, second.out
+    assert "all points of the space are evaluated: 5 trials" in second.out
+    assert "more trials" not in second.out
+    assert "continue" not in second.out.partition("next")[2]
+    rows = json.loads(dechbo("trials", study, "--json").out)
+    assert [row["state"] for row in rows] == ["retried"] * 3 + ["complete"] * 5
+    assert json.loads(dechbo("best", study, "--json").out)["value"] == 0.0
+
+
+def test_different_failures_do_not_stop_a_run_and_keep_going_never_does(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = write_study(tmp_path, "fails", trials=4)
+    assert dechbo("optimize", study, "--no-picture", "--keep-going").code == 1
+    assert store_of(study).failed == 4
+    failures = Failures()
+    for text in ("a", "b", "a", "b"):
+        failures.add(Outcome.failure(text))
+        failures.check(any_success=True)
+    assert failures.total == 4
+
+
+def test_a_trial_of_ones_own_is_queued(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = write_study(tmp_path, None)
+    done = dechbo("enqueue", study, "lr=0.125", "act=tanh")
+    assert done.out == (
+        "trial 0 queued; 1 other parameter chosen when it starts; `dechbo optimize` or `dechbo ask` takes it first\n"
+    )
+    assert "'lr': expected a number from 0.0001 to 1.0, got 7" in dechbo("enqueue", study, "lr=7").err
+    asked = json.loads(dechbo("ask", study, "--json").out)
+    assert asked[0]["number"] == 0
+    assert (asked[0]["params"]["lr"], asked[0]["params"]["act"]) == (0.125, "tanh")
+    with pytest.raises(StudyError, match="has no trial 4"):
+        store_of(study).retract(4)
+
+
+# ------------------------------------------------------------------- repeats, conditions, doctor
+
+
+def test_repeats_give_the_mean_and_its_noise_and_a_recommendation(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = write_study(tmp_path, trials=6, more="repeats: 3\n")
+    (tmp_path / "small_objective.py").write_text(
+        "import os\ndef run(lr, layers, act):\n    return layers + [-0.3, 0.0, 0.3][int(os.environ['DECHBO_REPEAT'])]\n"
+    )
+    sys.modules.pop("small_objective", None)
+    assert dechbo("optimize", study, "--no-picture").code == 0
+    store = store_of(study)
+    for trial in store.trials:
+        assert trial.value == pytest.approx(trial.params["layers"])
+        assert trial.user_attrs["dechbo:noise"] == pytest.approx(0.09 / 3)  # the variance of a mean of three
+    assert all(evaluation.noise == pytest.approx(0.03) for evaluation in store.optimizer().evaluations)
+    found = json.loads(dechbo("best", study, "--json").out)
+    assert found["recommended"]["params"]["layers"] == 1
+    assert "recommended" in dechbo("best", study).out
+    plain = write_study(tmp_path, None, name="plain")
+    dechbo("ask", plain)
+    dechbo("tell", plain, 0, 1.0)
+    assert "recommended" not in dechbo("best", plain).out
+
+
+CONDITIONAL = """
+name: conditional
+parameters:
+  clf: {type: categorical, choices: [svm, forest]}
+  C: {type: float, low: 1.0e-3, high: 1e3, log: true, when: {clf: svm}}
+  depth: {type: int, low: 1, high: 20, when: {clf: [forest]}}
+objective: {command: "echo-arguments.sh --clf {clf} --C {C} --depth={depth}"}
+trials: 6
+"""
+
+
+def test_a_study_with_conditional_parameters(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = tmp_path / "conditional.yaml"
+    study.write_text(CONDITIONAL.replace("echo-arguments.sh", "./echo.sh"), encoding="utf-8")
+    (tmp_path / "echo.sh").write_text('#!/bin/sh\necho "$@" >> arguments\necho $#\n', encoding="utf-8")
+    (tmp_path / "echo.sh").chmod(0o755)
+    done = dechbo("optimize", study)
+    assert done.code == 0, done.out + done.err
+    trials = store_of(study).trials
+    assert {tuple(trial.params) for trial in trials} == {("clf", "C"), ("clf", "depth")}
+    for line, trial in zip((tmp_path / "arguments").read_text().splitlines(), trials, strict=True):
+        used = f"--C {trial.params['C']!r}" if "C" in trial.params else f"--depth={trial.params['depth']}"
+        assert line == f"--clf {trial.params['clf']} {used}"
+    dechbo("export", study, "--csv", tmp_path / "old.csv")
+    again = tmp_path / "again.yaml"
+    again.write_text(study.read_text(encoding="utf-8").replace("name: conditional", "name: again"), encoding="utf-8")
+    assert "6 results imported" in dechbo("import", again, tmp_path / "old.csv").out
+    assert [trial.params for trial in store_of(again).trials] == [trial.params for trial in trials]
+    assert dechbo("enqueue", again, "depth=4").code == 0
+    assert json.loads(dechbo("ask", again, "--json").out)[0]["params"] == {"clf": "forest", "depth": 4}
+    again.write_text(again.read_text(encoding="utf-8").replace("clf: svm", "clf: svn"), encoding="utf-8")
+    assert "'C' is there when 'clf' is 'svn', which is not one of its choices" in dechbo("ask", again).err
+
+
+def test_doctor_reports_versions_and_the_study_without_secrets(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = write_study(tmp_path, trials=1)
+    dechbo("optimize", study, "--no-picture")
+    shown = dechbo("doctor", study).out
+    for part in ("dechbo ", "python ", "numba ", "BLAS ", "compiled loops", "Ray ", "1 complete"):
+        assert part in shown
+    found = json.loads(dechbo("doctor", study, "--storage", "postgresql://me:secret@nowhere/x", "--json").out)
+    assert "secret" not in json.dumps(found)
+    assert "problem" in found

@@ -16,7 +16,7 @@ from dechbo.studies.studyfile import StudyFile
 ROOT = Path(__file__).parents[2]
 GROUP: Any = get_command(app)
 COMMANDS = GROUP.commands
-PAGES = ["README.md", "docs/studies.md"]
+PAGES = ["README.md", "docs/studies.md", "docs/coming-from.md"]
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from dechbo.execution import ProcessExecutor
+from dechbo.execution import Outcome, ProcessExecutor
 from dechbo.integrations.optuna import STALE
+from dechbo.integrations.optuna.trials import evaluated
 from dechbo.studies import StudyFile, StudyRun
 
 STUDY = """\
@@ -36,7 +37,7 @@ TRAIN = """\
 import math, time
 def run(lr, layers, act, drop):
     time.sleep(0.05)
-    if drop > 0.45:
+    if round(1e6 * drop) % 8 == 3:  # all over the space: three failures in a row would end the run
         raise ValueError("diverged")
     value = (math.log10(lr) + 3) ** 2 + 0.3 * (layers - 3) ** 2 + (act == "relu") + drop
     return {"value": value, "constraints": {"memory": layers - 7}}
@@ -45,7 +46,7 @@ def run(lr, layers, act, drop):
 # Runs the study and prints its events; can kill itself right before or after its n-th write to the database.
 RUN = """\
 import os, signal, sys
-from dechbo.execution import ProcessExecutor
+from dechbo.execution import Outcome, ProcessExecutor
 from dechbo.integrations.optuna.adapter import Database
 from dechbo.studies import StudyFile, StudyRun
 
@@ -130,8 +131,8 @@ def killed_at_event(folder: Path, kind: str, count: int, delay: float) -> None:
 def results(folder: Path) -> list[tuple[dict[str, Any], float | None, dict[str, float]]]:
     """The evaluations in order: parameters, value and constraints; without stale trials."""
     run = StudyRun(StudyFile.read(folder / "study.yaml"), create=False)
-    evaluated = [t for t in run.trials if t.state.is_finished() and STALE not in t.system_attrs]
-    return [(dict(sorted(t.params.items())), t.value if t.values else None, t.constraints) for t in evaluated]
+    finished = [t for t in run.trials if t.state.is_finished() and STALE not in t.system_attrs]
+    return [(dict(sorted(t.params.items())), t.value if t.values else None, t.constraints) for t in finished]
 
 
 def deaths(folder: Path) -> int:
@@ -187,6 +188,50 @@ def test_a_study_killed_twenty_times_ends_like_one_never_killed(tmp_path: Path, 
     assert deaths(broken) > 5
     run_to_the_end(broken)
     assert results(broken) == expected
+
+
+def revise(folder: Path) -> None:
+    """Second thoughts about the third, fifth, sixth and last evaluation, whatever their numbers are."""
+    run = StudyRun(StudyFile.read(folder / "study.yaml"), create=False)
+    numbers = [trial.number for trial in evaluated(run.trials)]
+    run.retract(numbers[2])
+    run.correct(numbers[4], Outcome(3.25, {"memory": -1.0}))
+    assert run.retry(numbers[5])
+    run.correct(numbers[-1], Outcome(None))
+
+
+def current(folder: Path) -> list[tuple[dict[str, Any], float | None, dict[str, float]]]:
+    """The evaluations that count, in order."""
+    run = StudyRun(StudyFile.read(folder / "study.yaml"), create=False)
+    return [
+        (dict(sorted(t.params.items())), t.value if t.values else None, t.constraints) for t in evaluated(run.trials)
+    ]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("options", ["{n_initial: 4}", "{graph: random, n_initial: 4}"])
+def test_a_study_killed_between_retractions_and_corrections_ends_like_one_never_killed(
+    tmp_path: Path, options: str
+) -> None:
+    whole, broken = (prepared(tmp_path / name, trials=10, options=options) for name in ("whole", "broken"))
+    run_here(whole)
+    rng = random.Random(5)
+    for _ in range(3):
+        killed_at_write(broken, rng.randint(2, 8), rng.choice(["before", "after"]))
+    run_to_the_end(broken)
+    assert current(broken) == current(whole)
+    for folder in (whole, broken):
+        revise(folder)
+        text = (folder / "study.yaml").read_text(encoding="utf-8")
+        (folder / "study.yaml").write_text(text.replace("trials: 10", "trials: 17"), encoding="utf-8")
+    assert current(broken) == current(whole)
+    assert len(current(whole)) == 8  # one retracted, one to be evaluated again
+    run_here(whole)
+    for _ in range(4):
+        killed_at_write(broken, rng.randint(2, 8), rng.choice(["before", "after"]))
+    run_to_the_end(broken)
+    assert len(current(broken)) == 17
+    assert current(broken) == current(whole)
 
 
 class Recorded(StudyRun):

@@ -174,6 +174,14 @@ def test_a_value_stays_one_argument_and_never_meets_a_shell(tmp_path: Path, valu
     assert not (tmp_path / "owned").exists()
 
 
+def test_a_name_with_blanks_is_one_placeholder(tmp_path: Path) -> None:
+    """Also with quotes, and beside braces that are meant as they are."""
+    arguments = CommandObjective.split('echo --x {c d} {it\'s} "{a  b}" {{ }} x{c d}y')
+    assert arguments == ("echo", "--x", "{c d}", "{it's}", "{a  b}", "{{", "}}", "x{c d}y")
+    objective = CommandObjective(tmp_path, arguments=CommandObjective.split("echo {c d}"))
+    assert objective({"c d": 4.5}).value == 4.5
+
+
 def test_a_text_is_split_before_values_are_filled_in() -> None:
     assert CommandObjective.split("python 'a b.py' --x {x} \"{y} z\"") == ("python", "a b.py", "--x", "{x}", "{y} z")
     assert CommandObjective.split(["a b", "{x}"]) == ("a b", "{x}")

@@ -191,12 +191,15 @@ def test_a_run_whose_first_evaluations_all_fail_ends_with_the_reason(tmp_path: P
     with pytest.raises(
         AllEvaluationsFailed, match=r"the first 5 evaluations of this run all failed(.|\n)*ValueError: no data"
     ):
-        run.run(Inline(lambda _: Outcome.failure("Traceback …\nValueError: no data")))
+        run.run(Inline(lambda params: Outcome.failure(f"Traceback …\nValueError: no data{'!' * (run.finished % 2)}")))
     assert run.finished == run.failed == 5
     run.run(Inline(value_of), stop=lambda: run.finished >= 7)  # repaired, it continues
     assert (run.finished, run.failed) == (7, 5)
-    run.run(Inline(lambda _: Outcome.failure("again")), stop=lambda: run.finished >= 13)
-    assert run.failed == 11  # other evaluations succeeded before
+    run.run(Inline(lambda _: Outcome.failure("again")), stop=lambda: run.finished >= 13, keep_going=True)
+    assert run.failed == 11
+    with pytest.raises(AllEvaluationsFailed, match="3 evaluations in a row failed with the same error:\nagain"):
+        run.run(Inline(lambda _: Outcome.failure("again")))
+    assert run.failed == 14  # although others succeeded before
 
 
 def test_constraints_are_optunas_own(tmp_path: Path) -> None:

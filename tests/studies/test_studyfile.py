@@ -134,12 +134,31 @@ def test_a_range_ends_at_its_last_step(tmp_path: Path) -> None:
         """\
         name: s
         parameters:
-          n: {type: int, low: 1, high: 10, step: 4}
-          f: {type: float, low: 0, high: 1, step: 0.3}
+          n: {type: int, low: 1, high: 9, step: 4}
+          f: {type: float, low: 0, high: 0.9, step: 0.3}
+          m: {type: int, low: 0, high: 1e18}
         """,
     )
     assert file.space["n"] == Int(1, 9, step=4)
     assert file.space["f"] == Float(0, 0.9, step=0.3)
+    assert file.space["m"] == Int(0, 10**18)
+
+
+def test_a_range_that_its_steps_do_not_fill_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyFileError) as caught:
+        read(
+            tmp_path,
+            """\
+            name: s
+            parameters:
+              n: {type: int, low: 1, high: 10, step: 4}
+              f: {type: float, low: 0, high: 1, step: 0.3}
+            """,
+        )
+    assert str(caught.value).replace(f"{tmp_path}/", "").splitlines() == [
+        "study.yaml:3: parameters.n.high: steps of 4 from 1 end at 9, not at 10: write high: 9, or another step",
+        "study.yaml:4: parameters.f.high: steps of 0.3 from 0 end at 0.9, not at 1: write high: 0.9, or another step",
+    ]
 
 
 BAD_FILES = [

@@ -41,10 +41,9 @@ PATIENCE = 120.0  # seconds until a test gives up; nothing waits so long unless 
 class Terminal:
     """A command on a pseudo-terminal."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, code: str = "from dechbo.cli import main; main()") -> None:
         self._leader, follower = pty.openpty()
         environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
-        code = "from dechbo.cli import main; main()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
             cwd=folder,
@@ -151,6 +150,72 @@ def test_a_second_ctrl_c_stops_at_once_and_the_trial_is_made_again(tmp_path: Pat
     assert len(complete) == run.finished == 2
     assert complete[0].params == lost[0].params
     assert run.failed == 0
+
+
+ENDLESS = """
+import sys
+from dechbo.integrations.optuna import DecHBOSampler
+
+first = DecHBOSampler.suggest
+
+
+def endless(self, study, *, fixed=None):
+    if not study.trials:
+        return first(self, study, fixed=fixed)
+    swallowed = {swallow}
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:  # as Numba does while it compiles
+            if not swallowed:
+                raise
+            swallowed = False
+            if {error}:
+                raise RuntimeError("no compiled object yet")
+
+
+DecHBOSampler.suggest = endless
+from dechbo.cli import main
+
+main()
+"""
+
+
+@pytest.mark.parametrize(("swallow", "error"), [(False, False), (True, True)])
+def test_ctrl_c_ends_an_ask_that_would_never_end(tmp_path: Path, swallow: bool, error: bool) -> None:
+    path = study_in(tmp_path, "slow", 3)
+    (tmp_path / "endless.py").write_text(ENDLESS.format(swallow=swallow, error=error), encoding="utf-8")
+    terminal = Terminal(tmp_path, "optimize", path.name, "--no-picture", code="import endless")
+    terminal.until("1 of 3[\\s\\S]*choosing the next point")
+    terminal.interrupt()
+    assert terminal.end() == 130
+    assert "stopped early, nothing is lost" in terminal.shown
+    assert "Traceback" not in terminal.shown
+    assert states(path) == ["COMPLETE"]
+
+
+def test_markup_in_names_and_errors_is_text_in_the_panel(tmp_path: Path) -> None:
+    path = study_in(tmp_path, "gated", 2)
+    text = path.read_text(encoding="utf-8").replace("name: small", 'name: "a[b] :x:"')
+    path.write_text(text.replace("objective:", "factors: [[lr, layers]]\nobjective:"), encoding="utf-8")
+    (tmp_path / "waiting.py").write_text(
+        "import pathlib, time\n"
+        "def gated(lr, layers, act):\n"
+        "    if not pathlib.Path('one').exists():\n"
+        "        pathlib.Path('one').touch()\n"
+        "        raise ValueError('[/red] :smile:')\n"
+        "    while not pathlib.Path('go').exists():\n"
+        "        time.sleep(0.02)\n"
+        "    return lr\n",
+        encoding="utf-8",
+    )
+    terminal = Terminal(tmp_path, "optimize", path.name, "--no-picture")
+    terminal.until(r"dechbo · a\[b\] :x:")
+    terminal.until(r"last +trial 0 failed after .*ValueError: \[/red\] :smile:")
+    (tmp_path / "go").touch()
+    assert terminal.end() == 0
+    assert "MarkupError" not in terminal.shown
 
 
 @pytest.mark.system

@@ -126,7 +126,7 @@ class AdditiveBaseline(Baseline):
         components = []
         for index, scope in enumerate(posterior.gp.graph.scopes):
             component = Component(posterior, index)
-            domain = Space({self.space.names[i]: self.space.parameters[i] for i in scope})
+            domain = Space({name: self.space[name] for name in (self.space.names[i] for i in scope)})
             points = candidates(domain, rng, incumbents[:, list(scope)])
             components.append(ScoredComponent(component, domain, points, *component.moments(points)))
         return components

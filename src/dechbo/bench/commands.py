@@ -75,7 +75,7 @@ def peers(
         try:
             install_peer(name)
         except BenchError as error:
-            console.print(f"[red]{error}[/]")
+            console.print(str(error), style="red", markup=False)
     versions = {name: e.versions() for name, e in ENVIRONMENTS.items() if e.python is not None}
     table = Table("method", "label", "environment", "state")
     for peer in PEERS.values():

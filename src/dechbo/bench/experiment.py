@@ -27,7 +27,7 @@ def available_problems(text: str, *, skip_missing: bool = False, console: Consol
         except DechboError as error:
             if not skip_missing:
                 raise BenchError(f"{name}: {error} (--skip-missing leaves it out)") from error
-            (console or Console()).print(f"[yellow]left out {name}: {error}[/]")
+            (console or Console()).print(f"left out {name}: {error}", style="yellow", markup=False)
     if not available:
         raise OptionError(f"no problem is left of {text!r}")
     return tuple(available)
@@ -70,11 +70,11 @@ def run(
         else:
             stopped = False
     for one, status in progress.unfinished:
-        console.print(f"[yellow]{one.key}: {status}[/]", soft_wrap=True)
+        console.print(f"{one.key}: {status}", style="yellow", markup=False, soft_wrap=True)
     if stopped:
         console.print("stopped; every finished evaluation is saved: run the same command again to continue")
         return False
-    console.print(f"{len(wanted)} runs have their records under {results}")
+    console.print(f"{len(wanted)} runs have their records under {results}", markup=False)
     return all(one.path(results).exists() for one in wanted)
 
 
@@ -113,7 +113,7 @@ def _available_methods(names: Sequence[str], results: Path, console: Console) ->
             reasons.pop(name, None)
         else:
             reasons[name] = reason
-            console.print(f"[yellow]{name} is unavailable: {reason}[/]", soft_wrap=True)
+            console.print(f"{name} is unavailable: {reason}", style="yellow", markup=False, soft_wrap=True)
     write_unavailable(results, reasons)
     if not available:
         raise BenchError(f"none of {', '.join(names)} can run on this machine: see dechbo bench peers")

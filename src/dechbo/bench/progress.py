@@ -72,7 +72,7 @@ class BenchProgress:
         text = Text(f"{len(self.ended):>4}/{self.total}  {run.problem:<22} {run.method:<16} seed {run.seed:<3}")
         text.append(f" regret {regret:<12.5g}").append(f" {status}", style=colour)
         text.append(f"  {duration(seconds)}, left {duration(self.seconds_left())}", style="dim")
-        self.console.print(text, soft_wrap=True)
+        self.console.print(text, markup=False, soft_wrap=True)
 
     # ---------------------------------------------------------- display
 

@@ -75,6 +75,16 @@ class Ranking:
             times[row, column] = np.log(max(summary.run_seconds, 1e-4))
         return np.exp(_column_means(times))
 
+    @property
+    def longest_asks(self) -> Array:
+        """(methods,) the longest ask over the mean ask of a run, in CPU time: geometric mean over runs; NaN without."""
+        logs: list[list[float]] = [[] for _ in self.methods]
+        for record in self.records:
+            asks = np.array(record.ask_cpu)
+            if len(asks) and asks.mean() > 0:
+                logs[self.methods.index(record.run.method)].append(float(np.log(asks.max() / asks.mean())))
+        return np.array([np.exp(np.mean(part)) if part else np.nan for part in logs])
+
     def against(self, control: str) -> dict[str, Comparison]:
         """Wilcoxon's test of ``control`` and each other method, over the problems where both are ranked, with Holm."""
         if control not in self.methods or not self.counts[self.methods.index(control)]:
@@ -152,7 +162,8 @@ def table_rows(ranking: Ranking, control: str) -> list[list[str]]:
     rows.append(
         [f"Wilcoxon against {control}: p, Holm's in brackets", *(_test(tests.get(name)) for name in ranking.methods)]
     )
-    rows.append(["CPU s a run", *(f"{s:.3g}" if np.isfinite(s) else "–" for s in ranking.cpu_seconds)])
+    for heading, values in (("CPU s a run", ranking.cpu_seconds), ("longest ask / mean ask", ranking.longest_asks)):
+        rows.append([heading, *(f"{value:.3g}" if np.isfinite(value) else "–" for value in values)])
     return rows
 
 
@@ -201,7 +212,8 @@ def markdown(ranking: Ranking, control: str, command: str) -> str:
         f"seeds in brackets. On each problem, methods with at least {MIN_SEEDS} seeds are ranked within each seed that",
         f"all of them have (1 is best); {UNRANKED} marks the others. Where a method is missing, ranks are stretched to",
         "the full number of methods. Wilcoxon's signed-rank test compares two methods over the problems where both",
-        "are ranked, with Holm's correction. CPU seconds are those of all asks of a run, geometric mean over problems.",
+        "are ranked, with Holm's correction. CPU seconds are those of all asks of a run, geometric mean over problems;",
+        "the longest ask of a run is compared with the mean one in CPU time, geometric mean over runs.",
         "",
         *_markdown_table(["problem", *labels], table_rows(ranking, control)),
         "",

@@ -29,6 +29,7 @@ class History:
         self.points: list[Array] = []  # of the evaluations, in the same order
         self.asked: list[Asked] = []
         self.external: list[Params] = []  # pending points of other processes
+        self.retracted: list[Evaluation] = []  # taken back: kept, but part of nothing else
 
     def replayed(
         self, evaluations: Sequence[Evaluation], pending: Sequence[Mapping[str, Any]], n_initial: int
@@ -51,7 +52,25 @@ class History:
         for params in pending:
             self.space.encode(params)
         history.external = [dict(params) for params in pending]
+        history.retracted = list(self.retracted)
         return history, same
+
+    def revised(self, params: Mapping[str, Any], new: Evaluation | None, n_initial: int) -> History | None:
+        """The history whose latest evaluation at ``params`` is ``new``, or gone if that is None; None if there is none.
+
+        As if it had been told so from the start; what it replaces is kept in ``retracted``.
+        """
+        point = self.space.encode(params)
+        here = [n for n, known in enumerate(self.points) if np.abs(known - point).max() < SAME_POINT]
+        if not here:
+            return None
+        evaluations = list(self.evaluations)
+        old = evaluations[here[-1]]
+        evaluations[here[-1] : here[-1] + 1] = [] if new is None else [replace(new, params=old.params)]
+        pending = [asked.params for asked in self.asked if not asked.answered] + self.external
+        history, _ = self.replayed(evaluations, pending, n_initial)
+        history.retracted = [*self.retracted, replace(old, number=len(self.retracted))]
+        return history
 
     def tell(self, evaluation: Evaluation) -> None:
         """Add an evaluation; its point is no longer pending."""
@@ -133,9 +152,12 @@ class History:
         """
         space = self.space
         free = [i for i in range(space.dim) if i not in fixed]
-        plain = [i for i in free if i not in space.region.variables]
-        size = math.prod(space.parameters[i].cardinality for i in plain)
-        size *= space.region.count(fixed) if size < math.inf else 1.0
+        if space.conditions and not space.constraints:
+            size = space.conditions.count(fixed)
+        else:
+            plain = [i for i in free if i not in space.region.variables]
+            size = math.prod(space.parameters[i].cardinality for i in plain)
+            size *= space.region.count(fixed) if size < math.inf else 1.0
         if size == math.inf:
             return size, size
         here = np.zeros(space.dim)
@@ -172,6 +194,7 @@ class History:
             "evaluations": [{name: getattr(e, name) for name in of_evaluation} for e in self.evaluations],
             "asked": [{name: getattr(a, name) for name in of_ask} for a in self.asked],
             "external": self.external,
+            "retracted": [{name: getattr(e, name) for name in of_evaluation} for e in self.retracted],
         }
 
     @classmethod
@@ -186,6 +209,8 @@ class History:
                 raise StudyFileError(f"an ask after {asked.n_evaluations} of {len(history.evaluations)} evaluations")
             history.asked.append(asked)
         history.external = list(content["external"])
+        for number, record in enumerate(content.get("retracted", ())):
+            history.retracted.append(replace(Evaluation.of(**record), number=number))
         return history
 
 

@@ -6,8 +6,9 @@ import math
 import pickle
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean, variance
 from typing import Any
 
 MAX_ERROR = 4000  # characters of an error that an outcome holds
@@ -25,17 +26,20 @@ class Outcome:
     constraints: dict[str, float] = field(default_factory=dict)
     error: str | None = None
     seconds: float = 0.0
+    curve: dict[int, float] = field(default_factory=dict)  # values by step, on the way
+    pruned: bool = False  # stopped on the way, without a value
+    noise: float | None = None  # the variance of the value, where it is a mean of repeats
     exception: BaseException | None = field(default=None, compare=False, repr=False)
 
     @property
     def failed(self) -> bool:
-        """Whether the evaluation gave no number."""
-        return self.value is None
+        """Whether the evaluation gave no number, for another reason than that it was pruned."""
+        return self.value is None and not self.pruned
 
     @classmethod
     def failure(cls, error: str, seconds: float = 0.0, exception: BaseException | None = None) -> Outcome:
         """An evaluation without a value; of a long ``error`` the beginning and the end remain."""
-        return cls(None, {}, shortened_error(error, MAX_ERROR), seconds, exception)
+        return cls(None, {}, shortened_error(error, MAX_ERROR), seconds, exception=exception)
 
     @classmethod
     def of_exception(cls, error: BaseException, *, hidden: int = 0) -> Outcome:
@@ -61,6 +65,16 @@ class Outcome:
             return cls(value, _constraints(given.get("constraints")))
         except ValueError as error:
             return cls.failure(str(error))
+
+    @classmethod
+    def mean_of(cls, outcomes: Sequence[Outcome]) -> Outcome:
+        """The mean of successful repeats, with the variance of that mean; the worst of each constraint."""
+        if len(outcomes) == 1:
+            return outcomes[0]
+        values = [outcome.value for outcome in outcomes if outcome.value is not None]
+        names = {name for outcome in outcomes for name in outcome.constraints}
+        worst = {name: max(o.constraints[name] for o in outcomes if name in o.constraints) for name in sorted(names)}
+        return cls(fmean(values), worst, noise=variance(values) / len(values), curve=outcomes[0].curve)
 
     def portable(self) -> Outcome:
         """The same for another process.

@@ -51,10 +51,10 @@ class RayExecutor(Executor):
         gpus: float = 0,
     ) -> None:
         super().__init__(objective, 1 if capacity is None else capacity)
-        self._ray = _import_ray()
+        self._ray = import_ray("evaluations")
         self._owns_cluster = not self._ray.is_initialized()
         if self._owns_cluster:
-            _connect(self._ray, address, getattr(objective, "folder", None))
+            connect(self._ray, address, getattr(objective, "folder", None))
         if capacity is None and cpus > 0:
             self.capacity = max(1, int(self._ray.cluster_resources().get("CPU", 1.0) // cpus))
         self._references: dict[Any, tuple[Task, float]] = {}  # Ray's reference: the task, and when it was sent
@@ -142,19 +142,21 @@ def _exit_with_children() -> None:
         os._exit(1)
 
 
-def _import_ray() -> ModuleType:
+def import_ray(what: str) -> ModuleType:
+    """The module; ``what`` needs it is for the error if it is missing."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray warns if it is not set
     try:
         import ray
         import ray.exceptions
     except ModuleNotFoundError as missing:
-        raise ExecutionError("evaluations on a Ray cluster need Ray: pip install 'dechbo[ray]'") from missing
+        raise ExecutionError(f"{what} on a Ray cluster need Ray: pip install 'dechbo[ray]'") from missing
     module: ModuleType = ray
     return module
 
 
-def _connect(ray: ModuleType, address: str | None, folder: Path | None) -> None:
+def connect(ray: ModuleType, address: str | None, folder: Path | None = None) -> None:
+    """Connect to the cluster at ``address``, or start one here, and send it the files of ``folder``."""
     if address is not None and (not isinstance(address, str) or not address):
         raise OptionError(f'address must be "auto", "local", "host:port" or "ray://host:port", got {address!r}')
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}

@@ -91,6 +91,20 @@ class AdditiveGP:
         self.constant_variance = 0.0 if domains is None else CONSTANT_VARIANCE
         self._latest: tuple[Observations, AdditivePosterior] | None = None
 
+    def restricted(self, factors: Sequence[int], variables: Sequence[int]) -> AdditiveGP:
+        """The model of some of the ``factors``, over the ``variables`` that they see; its kernels are the same bits."""
+        number = {i: n for n, i in enumerate(variables)}
+        scopes = tuple(tuple(number[i] for i in self.graph.scopes[k]) for k in factors)
+        theta, chosen, kernels = self.hyperparameters, list(variables), self.kernels
+        small = AdditiveGP(
+            FactorGraph(len(chosen), scopes),
+            Hyperparameters(theta.lengthscales[chosen], theta.variances[list(factors)], theta.noise),
+            kernel=[kernels[i] for i in chosen],
+            domains=None if self.domains is None else [self.domains[i] for i in chosen],
+        )
+        small.correlation = self.correlation.subset(chosen)
+        return small
+
     @property
     def kernels(self) -> tuple[str, ...]:
         """The kernel of each variable."""
@@ -246,17 +260,13 @@ class AdditivePosterior:
         """Condition the deviations, but not the means, on ``points`` (m, d) too (GP-BUCB)."""
         if len(points) == 0:
             return self
-        n, m = len(self.X), len(points)
-        C = solve_triangular(self.L, self._joint_covariances(points), lower=True, check_finite=False)
-        noise = np.full(m, self.gp.hyperparameters.noise + self.jitter)
         # next to an equal point only rounding error of the prior variance is left, which therefore sets the scale
         scale = float(self.gp.joint_prior_variances(points).max())
-        corner, jitter = cholesky(self.gp.gram(points) - C.T @ C, noise, scale=scale, solved=n)
-        L = np.zeros((n + m, n + m), order="F")
-        L[:n, :n], L[n:, :n], L[n:, n:] = self.L, C.T, corner
-        alpha = np.append(self.alpha, np.zeros(m))
+        noise = self.gp.hyperparameters.noise + self.jitter
+        L, jitter = extended_cholesky(self.L, self._joint_covariances(points), self.gp.gram(points), noise, scale)
+        alpha = np.append(self.alpha, np.zeros(len(points)))
         return AdditivePosterior(
-            self.gp, np.vstack([self.X, points]), L, alpha, max(jitter, self.jitter), self.pending + m
+            self.gp, np.vstack([self.X, points]), L, alpha, max(jitter, self.jitter), self.pending + len(points)
         )
 
     def _joint_covariances(self, points: Array) -> Array:
@@ -292,6 +302,19 @@ def cholesky(K: Array, noise: Array, *, scale: float | None = None, solved: int 
         if info == 0 and np.diagonal(L).min() ** 2 > rounding:
             return L, step * scale
     raise DataError("the covariance matrix could not be factorised: are the hyperparameters finite?")
+
+
+def extended_cholesky(L: Array, cross: Array, corner: Array, noise: float, scale: float) -> tuple[Array, float]:
+    """The factor of [[L L^T, cross], [cross^T, corner + noise]], and the jitter added to its corner.
+
+    ``scale`` is the size of the prior variances.
+    """
+    n, m = cross.shape
+    C = solve_lower(L, cross)
+    end, jitter = cholesky(corner - C.T @ C, np.full(m, noise), scale=scale, solved=n)
+    longer = np.zeros((n + m, n + m), order="F")
+    longer[:n, :n], longer[n:, :n], longer[n:, n:] = L, C.T, end
+    return longer, jitter
 
 
 def solve_lower(L: Array, b: Array, *, transposed: bool = False) -> Array:

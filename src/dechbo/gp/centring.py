@@ -59,6 +59,18 @@ class Centring:
         root = np.sqrt(c)
         return cls(codes, lengthscales, domains, root, 0.5 * dc / root, 1.0 / nu, dnu / nu)
 
+    def subset(self, chosen: NDArray[np.int64]) -> Centring:
+        """Of the ``chosen`` variables, the same numbers to the last bit."""
+        return Centring(
+            self.codes[chosen],
+            self.lengthscales[chosen],
+            [self.domains[i] for i in chosen],
+            self.root[chosen],
+            self.root_slope[chosen],
+            self.inverse[chosen],
+            self.log_slope[chosen],
+        )
+
     def means(self, X: Array) -> tuple[Array, Array]:
         """a_i(x_i) and its derivative in log l_i at points X (n, d)."""
         m, dm = _interval_means(self.codes, X, self.lengthscales)

@@ -51,10 +51,13 @@ class Correlation:
         return None if self.domains is None else Centring.of(self.codes, self.lengthscales, self.domains)
 
     def subset(self, chosen: Sequence[int]) -> Correlation:
-        """The kernels of the ``chosen`` variables only."""
+        """The kernels of the ``chosen`` variables only, the same numbers to the last bit."""
         at = np.asarray(chosen)
         domains = None if self.domains is None else [self.domains[i] for i in chosen]
-        return Correlation(self.codes[at], self.lengthscales[at], domains)
+        small = Correlation(self.codes[at], self.lengthscales[at], domains)
+        if self.centring is not None:
+            small.centring = self.centring.subset(at)
+        return small
 
     def matrix(self, i: int, a: Array, b: Array) -> Array:
         """k_i(a_p, b_q): (len(a), len(b))."""

@@ -26,6 +26,12 @@ def gram(graph: FactorGraph, pairs: Pairs, variances: Array) -> Array:
     return _gram(pairs, graph.starts, graph.members, variances)
 
 
+def fixed_point_gram(graph: FactorGraph, pairs: Pairs, variances: Array, exponent: int) -> Ints:
+    """2^``exponent`` K, each factor's share rounded to a whole number: sums of such matrices have no rounding error."""
+    K: Ints = _fixed_point_gram(pairs, graph.starts, graph.members, variances, 2.0**exponent)
+    return K
+
+
 def cross_gram(graph: FactorGraph, pairs: Pairs, variances: Array, first: int) -> Array:
     """K between the ``first`` points of ``pairs`` and the others: (first, others)."""
     cross: Array = _cross_gram(pairs, graph.starts, graph.members, variances, first)
@@ -189,6 +195,33 @@ def _gram(pairs: Pairs, starts: Ints, members: Ints, variances: Array) -> Array:
         for p in range(start + width):
             _block_correlations(pairs, p, block, k, dk)
             _block_sum(starts, members, variances, k, product, total)
+            for b in range(width):
+                K[p, start + b] = total[b]
+                K[start + b, p] = total[b]
+    return K
+
+
+@compiled
+def _fixed_point_gram(pairs: Pairs, starts: Ints, members: Ints, variances: Array, scale: float) -> Ints:
+    n, d = pairs.z.shape
+    block = np.empty((5, d, BLOCK))
+    k, dk = np.empty((d, BLOCK)), np.empty((d, BLOCK))
+    product, total = np.empty(BLOCK), np.empty(BLOCK, dtype=np.int64)
+    K = np.empty((n, n), dtype=np.int64)
+    for start in range(0, n, BLOCK):
+        width = _gather(pairs, start, block)
+        for p in range(start + width):
+            _block_correlations(pairs, p, block, k, dk)
+            total[:] = 0
+            for f in range(len(variances)):
+                for b in range(BLOCK):
+                    product[b] = variances[f]
+                for a in range(starts[f], starts[f + 1]):
+                    i = members[a]
+                    for b in range(BLOCK):
+                        product[b] *= k[i, b]
+                for b in range(BLOCK):
+                    total[b] += np.int64(np.rint(product[b] * scale))
             for b in range(width):
                 K[p, start + b] = total[b]
                 K[start + b, p] = total[b]

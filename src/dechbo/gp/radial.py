@@ -1,8 +1,12 @@
 """One factor over all variables: a Gaussian process whose kernel is a function of a scaled distance.
 
 Notation: r^2 = sum_i rho_i delta_i^2 with relevances rho_i = 1 / l_i^2; delta_i is the difference of two coordinates,
-or 1 for two different categories; k = s g(r^2), with g(u) = exp(-u / 2) or Matérn-5/2, (1 + v + v^2 / 3) exp(-v),
+or 1 for two different categories; k = c + s g(r^2), with g(u) = exp(-u / 2) or Matérn-5/2, (1 + v + v^2 / 3) exp(-v),
 v = sqrt(5 u).
+
+c is the variance of an unknown constant, 1 for values of standard deviation 1. Without it the model returns, far from
+the data, to the average of the values; where half of the evaluations crowd around one optimum, that average is far
+above what any other place is worth.
 
 Categories are embedded as one-hot vectors of length 1 / sqrt(2), so every distance, Gram matrix and gradient is a
 matrix product over the columns of that embedding.
@@ -18,7 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotri
 
 from dechbo.data.observations import Observations
-from dechbo.gp.additive import MIN_DEVIATION, cholesky, leave_one_out, log_density, solve_lower
+from dechbo.gp.additive import (
+    CONSTANT_VARIANCE,
+    MIN_DEVIATION,
+    cholesky,
+    extended_cholesky,
+    leave_one_out,
+    log_density,
+    solve_lower,
+)
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,6 +82,12 @@ class RadialGP:
     variance: float
     noise: float
     kernel: str = "matern52"
+    constant_variance: float = CONSTANT_VARIANCE
+
+    @property
+    def prior_variance(self) -> float:
+        """Var f(x), the same everywhere."""
+        return self.constant_variance + self.variance
 
     def columns(self, points: Array) -> Array:
         """The embedded points, scaled so that distances are r."""
@@ -84,9 +102,13 @@ class RadialGP:
     def gram(self, X: Array) -> Array:
         """K at the points X, without noise."""
         columns = self.columns(X)
-        K = self.variance * shape(self.kernel, _squared_distances(columns, columns))[0]
-        np.fill_diagonal(K, self.variance)
+        K = self.covariances(_squared_distances(columns, columns))
+        np.fill_diagonal(K, self.prior_variance)
         return K
+
+    def covariances(self, u: Array) -> Array:
+        """k at squared distances u = r^2."""
+        return self.constant_variance + self.variance * shape(self.kernel, u)[0]
 
     def condition(self, data: Observations) -> RadialPosterior:
         """The posterior given ``data``."""
@@ -115,7 +137,7 @@ class RadialGP:
         columns = self.columns(data.X)
         g, slope = shape(self.kernel, _squared_distances(columns, columns))
         np.fill_diagonal(g, 1.0)
-        L, _ = cholesky(self.variance * g, self.noise + data.noise)
+        L, _ = cholesky(self.constant_variance + self.variance * g, self.noise + data.noise)
         z = solve_lower(L, data.y)
         alpha = solve_lower(L, z, transposed=True)
         inverse, _ = dpotri(L, lower=1)
@@ -145,24 +167,27 @@ class RadialPosterior:
         """Mean and standard deviation at ``points`` (n, d)."""
         at = np.atleast_2d(np.asarray(points, dtype=np.float64))
         gp = self.gp
-        u = _squared_distances(gp.columns(at), self._columns)
-        k = gp.variance * shape(gp.kernel, u)[0]
+        k = gp.covariances(_squared_distances(gp.columns(at), self._columns))
         V = solve_lower(self.L, k.T)
-        return k @ self.alpha, np.sqrt(np.maximum(gp.variance - np.einsum("pn,pn->n", V, V), 0.0))
+        return k @ self.alpha, np.sqrt(np.maximum(gp.prior_variance - np.einsum("pn,pn->n", V, V), 0.0))
 
     def joint_gradient(self, points: Array) -> tuple[Array, Array, Array, Array]:
         """Mean and standard deviation at ``points`` (n, d), and their gradients (n, d), 0 for categories."""
         gp = self.gp
         here, there = gp.columns(points), self._columns
         g, slope = shape(gp.kernel, _squared_distances(here, there))
-        k = gp.variance * g
+        k = gp.constant_variance + gp.variance * g
         V = solve_lower(self.L, k.T)
-        deviation = np.sqrt(np.maximum(gp.variance - np.einsum("pn,pn->n", V, V), 0.0))
+        deviation = np.sqrt(np.maximum(gp.prior_variance - np.einsum("pn,pn->n", V, V), 0.0))
         solved = solve_lower(self.L, V, transposed=True)  # K^-1 k
         mean_change = self._change(here, there, slope * self.alpha)
         variance_change = -2.0 * self._change(here, there, slope * solved.T)
         slope_change = 0.5 * variance_change / np.maximum(deviation, MIN_DEVIATION)[:, None]
         return k @ self.alpha, deviation, mean_change, slope_change
+
+    def change(self, points: Array, weights: Array) -> Array:
+        """sum_p weights_p d r^2(x, x_p) / dx_i times the variance at ``points`` (n, d); weights are (n, t)."""
+        return self._change(self.gp.columns(points), self._columns, weights)
 
     def _change(self, here: Array, there: Array, weights: Array) -> Array:
         """sum_p weights_p d u(x, x_p) / dx_i times the variance, for numeric variables: (n, d)."""
@@ -180,15 +205,10 @@ class RadialPosterior:
         """Condition the deviations, but not the means, on ``points`` (m, d) too (GP-BUCB)."""
         if len(points) == 0:
             return self
-        gp, n, m = self.gp, len(self.X), len(points)
-        u = _squared_distances(self._columns, gp.columns(points))
-        k = gp.variance * shape(gp.kernel, u)[0]
-        C = solve_lower(self.L, k)
-        noise = np.full(m, gp.noise + self.jitter)
-        corner, jitter = cholesky(gp.gram(points) - C.T @ C, noise, scale=gp.variance, solved=n)
-        L = np.zeros((n + m, n + m), order="F")
-        L[:n, :n], L[n:, :n], L[n:, n:] = self.L, C.T, corner
-        alpha = np.append(self.alpha, np.zeros(m))
+        gp = self.gp
+        cross = gp.covariances(_squared_distances(self._columns, gp.columns(points)))
+        L, jitter = extended_cholesky(self.L, cross, gp.gram(points), gp.noise + self.jitter, gp.prior_variance)
+        alpha = np.append(self.alpha, np.zeros(len(points)))
         return RadialPosterior(gp, np.vstack([self.X, points]), L, alpha, max(jitter, self.jitter))
 
 

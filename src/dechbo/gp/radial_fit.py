@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 PRIORS = ("weak", "scaled", "sparse")
 SPARSE_SCALE = 0.05
-LOG_RELEVANCES, LOG_VARIANCE, LOG_NOISE = (-14.0, 10.0), (-5.0, 5.0), (np.log(1e-6), 0.0)
+LOG_RELEVANCES, LOG_VARIANCE, LOG_NOISE = (-14.0, 10.0), (-5.0, 5.0), (np.log(1e-8), 0.0)
 COLD_ITERATIONS, WARM_ITERATIONS = 50, 15
 MAX_SUBSET = 200  # observations for the starts of a cold fit
 

@@ -59,9 +59,27 @@ def _parameter(given: Any) -> Parameter:
             return Int(*given)
         if all(isinstance(bound, int | float | np.integer | np.floating) for bound in given):
             return Float(*given)
+    if hasattr(given, "dist") and hasattr(given, "support"):
+        return _of_distribution(given)
     raise SpaceError(
         f"expected a Float, Int or Categorical, a range (low, high) or a list of choices, got {given!r:.80}; "
         "a log scale is Float(low, high, log=True)"
+    )
+
+
+def _of_distribution(given: Any) -> Parameter:
+    """A distribution of SciPy as scikit-learn's searches take them: uniform, loguniform or randint."""
+    name = str(getattr(given.dist, "name", ""))
+    low, high = (bound.item() if isinstance(bound, np.generic) else bound for bound in given.support())
+    if name == "uniform":
+        return Float(low, high)
+    if name in ("loguniform", "reciprocal"):
+        return Float(low, high, log=True)
+    if name == "randint":
+        return Int(int(low), int(high))
+    raise SpaceError(
+        f"of SciPy's distributions a search takes uniform, loguniform and randint, which have bounds and no favourite, "
+        f"got {name or given!r:.40}: write Float(low, high), Float(low, high, log=True) or Int(low, high)"
     )
 
 

@@ -48,7 +48,8 @@ class DecHBOSearchCV(BaseSearchCV):
         What to tune; with a pipeline, parameters are named ``step__parameter``.
     space
         A ``Space``, or a dict from names to ``Float``, ``Int`` or ``Categorical``. In a dict, ``(low, high)`` is a
-        range (of whole numbers if both are), and a list holds choices of any type: None, strings, estimators.
+        range (of whole numbers if both are), and a list holds choices of any type: None, strings, estimators; of
+        SciPy's distributions ``uniform``, ``loguniform`` and ``randint`` are understood.
     n_iter
         How many candidates to try.
     scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score

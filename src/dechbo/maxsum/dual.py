@@ -8,7 +8,7 @@ import numpy as np
 
 from dechbo.compiled import compiled
 from dechbo.maxsum.fast_max import fast_max
-from dechbo.maxsum.messages import Array, Indices, Packed, argmax, beliefs, decode, outgoing_messages
+from dechbo.maxsum.messages import Array, Indices, Packed, argmax, beliefs, decode, incoming_messages, outgoing_messages
 
 
 def upper_bound(packed: Packed, messages: Array) -> float:
@@ -23,12 +23,24 @@ def upper_bound(packed: Packed, messages: Array) -> float:
 @compiled
 def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
     """The maxima that ``upper_bound`` adds (factors first), and the sum of the magnitudes of all numbers in them."""
-    sums, spare = np.empty(packed.max_partial_cells), np.empty(packed.max_partial_cells)
-    incoming, outgoing = np.empty(packed.max_message_entries), np.empty(packed.max_message_entries)
     factors = len(packed.tables)
     terms = np.empty(factors + len(packed.variables))
+    size = factor_bounds(packed, messages, terms)
+    belief = beliefs(packed, messages)
+    for n, i in enumerate(packed.variables):
+        here = belief[packed.unary_starts[i] : packed.unary_starts[i + 1]]
+        terms[factors + n] = here[argmax(here)]
+        size += abs(terms[factors + n])
+    return terms, size
+
+
+@compiled
+def factor_bounds(packed: Packed, messages: Array, terms: Array) -> float:
+    """terms[k] = max_{x_I} [phi_I - sum_{i in I} m_{I->i}]; returns the sum of the magnitudes of what is in them."""
+    sums, spare = np.empty(packed.max_partial_cells), np.empty(packed.max_partial_cells)
+    incoming, outgoing = np.empty(packed.max_message_entries), np.empty(packed.max_message_entries)
     size = 0.0
-    for k in range(factors):
+    for k in range(len(packed.tables)):
         origin, end = packed.message_starts[packed.scopes[k]], packed.message_starts[packed.scopes[k + 1]]
         for entry in range(end - origin):
             incoming[entry] = -messages[origin + entry]
@@ -43,12 +55,25 @@ def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
             best = max(best, outgoing[h] + incoming[h])
         terms[k] = best
         size += abs(best)
-    belief = beliefs(packed, messages)
-    for n, i in enumerate(packed.variables):
-        here = belief[packed.unary_starts[i] : packed.unary_starts[i + 1]]
-        terms[factors + n] = here[argmax(here)]
-        size += abs(terms[factors + n])
-    return terms, size
+    return size
+
+
+@compiled
+def dual_update(
+    packed: Packed, k: int, belief: Array, messages: Array, incoming: Array, outgoing: Array, work: Array
+) -> None:
+    """The step of MPLP at factor k: its messages and the beliefs of its variables, in place."""
+    sums, spare = work[: packed.max_partial_cells], work[packed.max_partial_cells :]
+    origin = packed.message_starts[packed.scopes[k]]
+    incoming_messages(packed, k, belief, messages, incoming)
+    outgoing_messages(packed, k, incoming, outgoing, sums, spare)
+    share = 1.0 / (packed.scopes[k + 1] - packed.scopes[k])
+    for e in range(packed.scopes[k], packed.scopes[k + 1]):
+        base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
+        for h in range(packed.lengths[e]):
+            given = incoming[first - origin + h]
+            belief[base + h] = share * (given + outgoing[first - origin + h])
+            messages[first + h] = belief[base + h] - given
 
 
 @compiled
@@ -61,26 +86,14 @@ def dual_sweeps(
     bound is sum_i max b_i. Each sweep's beliefs are decoded; ``best_choice`` changes when that beats ``best``.
     Stops when a sweep gains no more than ``tolerance``. Returns the best score.
     """
-    sums, spare = np.empty(packed.max_partial_cells), np.empty(packed.max_partial_cells)
+    work = np.empty(2 * packed.max_partial_cells)
     incoming, outgoing = np.empty(packed.max_message_entries), np.empty(packed.max_message_entries)
     choice = best_choice.copy()
     belief = beliefs(packed, messages)
     bound = np.inf
     for _ in range(sweeps):
         for k in range(len(packed.tables)):
-            origin = packed.message_starts[packed.scopes[k]]
-            for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
-                for h in range(packed.lengths[e]):
-                    incoming[first - origin + h] = belief[base + h] - messages[first + h]
-            outgoing_messages(packed, k, incoming, outgoing, sums, spare)
-            share = 1.0 / (packed.scopes[k + 1] - packed.scopes[k])
-            for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
-                for h in range(packed.lengths[e]):
-                    given = incoming[first - origin + h]
-                    belief[base + h] = share * (given + outgoing[first - origin + h])
-                    messages[first + h] = belief[base + h] - given
+            dual_update(packed, k, belief, messages, incoming, outgoing, work)
         before, bound = bound, 0.0
         for i in packed.variables:
             here = belief[packed.unary_starts[i] : packed.unary_starts[i + 1]]

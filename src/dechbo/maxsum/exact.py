@@ -42,7 +42,7 @@ class Exact:
                 f"exact elimination needs a table of {_count(peak)} cells here, max_cells is {self.max_cells}: "
                 "use MaxSum, fewer candidates or a sparser graph"
             )
-        choice = _eliminate(tables, order)
+        choice = eliminate(tables, order)
         value = tables.value(choice)
         return Maximum(choice, value, value, 0, True, 0.0, mean=tables.mean)
 
@@ -96,7 +96,7 @@ def _greedy_order(
     return order, peak
 
 
-def _eliminate(tables: FactorTables, order: Sequence[int]) -> Indices:
+def eliminate(tables: FactorTables, order: Sequence[int]) -> Indices:
     """psi(x_S) = max_{x_i} sum of the tables that see i; argmaxima are stored and read in reverse order."""
     turn = {i: n for n, i in enumerate(order)}
     buckets: list[list[tuple[Scope, Array]]] = [[] for _ in order]

@@ -16,6 +16,7 @@ from dechbo.maxsum.local_search import ascend, coordinate_ascent
 from dechbo.maxsum.maximum import Maximum
 from dechbo.maxsum.messages import Array, Indices, Packed, max_sum_rounds, score
 from dechbo.maxsum.reduction import reduce_tables
+from dechbo.maxsum.refinement import Refinement
 from dechbo.tables import FactorTables
 
 MAX_ASCENT_SWEEPS = 20  # of factor ascent; each may read every table once
@@ -30,16 +31,27 @@ class MaxSum:
     largest range of a table. At most ``dual_sweeps`` sweeps of dual messages then give the upper bound, and a local
     search over variables and factors improves the best choice decoded so far. ``Maximum.rounds`` counts the rounds on
     cyclic components; it is 0 if there are none.
+
+    Only where bound and value still differ, more follows, and stops as soon as they meet: at most ``smooth_sweeps``
+    smoothed dual sweeps lower the bound; decimation and a tabu search with ``restarts`` starts improve the choice; then
+    values that cannot beat it are removed, and what is left is eliminated exactly or bounded by clusters of variables
+    with tables of at most ``cluster_cells`` cells. Smoothing, decimation and clusters may read ``work`` cells each.
+    0 leaves a stage out. Nothing depends on the clock: the same tables give the same choice and bound.
     """
 
     rounds: int = 30
     damping: float = 0.5
     tolerance: float = 1e-9
     dual_sweeps: int = 10
+    smooth_sweeps: int = 200
+    restarts: int = 20
+    cluster_cells: int = 2**16
+    work: int = 2**25
 
     def __post_init__(self) -> None:
-        for name, least in (("rounds", 1), ("dual_sweeps", 0)):
-            whole(name, getattr(self, name), least)
+        least = {"rounds": 1, "dual_sweeps": 0, "smooth_sweeps": 0, "restarts": 0, "cluster_cells": 0, "work": 0}
+        for name, smallest in least.items():
+            whole(name, getattr(self, name), smallest)
         for name, below in (("damping", 1.0), ("tolerance", math.inf)):
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < below:
@@ -71,7 +83,10 @@ class MaxSum:
         )
         dual_sweeps(packed, dual, choice, best, int(self.dual_sweeps), tolerance)
         _improve(packed, (messages, dual), choice)
-        return upper_bound(packed, dual), int(rounds), float(residual), bool(residual <= tolerance)
+        bound = upper_bound(packed, dual)
+        more = Refinement(packed, choice, dual, bound, scale, tolerance)
+        bound = more.run(int(self.smooth_sweeps), int(self.restarts), int(self.cluster_cells), int(self.work))
+        return bound, int(rounds), float(residual), bool(residual <= tolerance)
 
 
 def _improve(packed: Packed, sources: tuple[Array, ...], choice: Indices) -> None:

@@ -194,39 +194,72 @@ def outgoing_messages(packed: Packed, k: int, incoming: Array, outgoing: Array, 
 
 
 @compiled
+def next_row(index: Indices, lengths: Indices) -> None:
+    """Move ``index`` to the next row of a table in C order: all axes but the last; after the last row, to the first."""
+    axis = len(lengths) - 2
+    while axis >= 0:
+        index[axis] += 1
+        if index[axis] < lengths[axis]:
+            return
+        index[axis] = 0
+        axis -= 1
+
+
+@compiled
+def incoming_messages(packed: Packed, k: int, belief: Array, messages: Array, incoming: Array) -> None:
+    """m_{i->I} = b_i - m_{I->i} of factor k, written to ``incoming``, one variable of its scope after the other."""
+    origin = packed.message_starts[packed.scopes[k]]
+    for e in range(packed.scopes[k], packed.scopes[k + 1]):
+        base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
+        for h in range(packed.lengths[e]):
+            incoming[first - origin + h] = belief[base + h] - messages[first + h]
+
+
+@compiled
+def update_messages(
+    packed: Packed, belief: Array, messages: Array, damping: float, incoming: Array, outgoing: Array, work: Array
+) -> float:
+    """One round m <- damping m + (1 - damping) m_new of all factors, in place, from the ``belief`` before it.
+
+    Returns the largest change of a message entry. Messages are shifted to maximum 0: they drift without bound on
+    cycles. ``incoming``, ``outgoing`` and ``work`` are work space.
+    """
+    sums, spare = work[: packed.max_partial_cells], work[packed.max_partial_cells :]
+    residual = 0.0
+    for k in range(len(packed.tables)):
+        origin = packed.message_starts[packed.scopes[k]]
+        incoming_messages(packed, k, belief, messages, incoming)
+        outgoing_messages(packed, k, incoming, outgoing, sums, spare)
+        for e in range(packed.scopes[k], packed.scopes[k + 1]):
+            new = outgoing[packed.message_starts[e] - origin : packed.message_starts[e + 1] - origin]
+            old = messages[packed.message_starts[e] : packed.message_starts[e + 1]]
+            top = -np.inf
+            for h in range(len(old)):
+                new[h] = damping * old[h] + (1.0 - damping) * new[h]
+                top = max(top, new[h])
+            for h in range(len(old)):
+                residual = max(residual, abs(new[h] - top - old[h]))
+                old[h] = new[h] - top
+    return residual
+
+
+@compiled
 def max_sum_rounds(
     packed: Packed, messages: Array, best_choice: Indices, rounds: int, damping: float, tolerance: float
 ) -> tuple[float, int, float]:
     """Synchronous rounds m <- damping m + (1 - damping) m_new (Eq. 3), in place; returns (score, rounds run, residual).
 
     ``best_choice`` becomes the best choice decoded in any round. Stops when no message entry changes by more than
-    ``tolerance``. Messages are shifted to maximum 0: they drift without bound on cycles.
+    ``tolerance``.
     """
-    sums, spare = np.empty(packed.max_partial_cells), np.empty(packed.max_partial_cells)
+    work = np.empty(2 * packed.max_partial_cells)
     incoming, outgoing = np.empty(packed.max_message_entries), np.empty(packed.max_message_entries)
     choice = best_choice.copy()
     belief = beliefs(packed, messages)
     best, residual, done = -np.inf, np.inf, 0
     while done < rounds and residual > tolerance:
         done += 1
-        residual = 0.0
-        for k in range(len(packed.tables)):
-            origin = packed.message_starts[packed.scopes[k]]
-            for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                base, first = packed.unary_starts[packed.members[e]], packed.message_starts[e]
-                for h in range(packed.lengths[e]):
-                    incoming[first - origin + h] = belief[base + h] - messages[first + h]
-            outgoing_messages(packed, k, incoming, outgoing, sums, spare)
-            for e in range(packed.scopes[k], packed.scopes[k + 1]):
-                new = outgoing[packed.message_starts[e] - origin : packed.message_starts[e + 1] - origin]
-                old = messages[packed.message_starts[e] : packed.message_starts[e + 1]]
-                top = -np.inf
-                for h in range(len(old)):
-                    new[h] = damping * old[h] + (1.0 - damping) * new[h]
-                    top = max(top, new[h])
-                for h in range(len(old)):
-                    residual = max(residual, abs(new[h] - top - old[h]))
-                    old[h] = new[h] - top
+        residual = update_messages(packed, belief, messages, damping, incoming, outgoing, work)
         belief = beliefs(packed, messages)
         found = decode(packed, belief, choice)
         if found > best:

@@ -67,6 +67,26 @@ def merge_plan(graph: FactorGraph) -> MergePlan:
 
 def reduce_tables(tables: FactorTables) -> ReducedTables:
     """Merge singletons and subsets; the tables' own memory is used unless a cell has to change."""
+    flat, unary, unary_starts = merged_tables(tables)
+    remaining = np.array(merge_plan(tables.graph).remaining, dtype=np.int64)
+    low, high = extremes(flat, tables.starts[remaining], tables.starts[remaining + 1])
+    unary_low, unary_high = extremes(unary, unary_starts[:-1], unary_starts[1:])
+    ranges = np.concatenate([high[0] - low[0], unary_high[0] - unary_low[0]])
+    floor = -np.inf
+    if not (np.isfinite(low[1]).all() and np.isfinite(unary_low[1]).all()):
+        lows = np.concatenate([low[0], unary_low[0]])
+        floor = float(lows.sum())
+        flat = flat.copy() if flat is tables.flat else flat
+        depth = forbidden_depth(float(ranges.sum()), float(np.abs(lows).sum()))
+        fill_forbidden(flat, tables.starts[remaining], tables.starts[remaining + 1], low[0] - depth)
+        fill_forbidden(unary, unary_starts[:-1], unary_starts[1:], unary_low[0] - depth)
+    return ReducedTables(
+        tables.graph, tables.sizes, flat, tables.starts, unary, unary_starts, float(ranges.max()), floor
+    )
+
+
+def merged_tables(tables: FactorTables) -> tuple[Array, Array, Indices]:
+    """(flat, unary, unary_starts): subsets added into the tables that contain them, singletons as unary terms."""
     graph, plan = tables.graph, merge_plan(tables.graph)
     unary_starts = np.concatenate([[0], np.cumsum(tables.sizes)])
     unary = np.zeros(unary_starts[-1])
@@ -77,22 +97,22 @@ def reduce_tables(tables: FactorTables) -> ReducedTables:
         shape = [tables.sizes[i] for i in graph.scopes[j]]
         view = flat[tables.starts[j] : tables.starts[j + 1]].reshape(shape)
         view += aligned(tables.values[k], graph.scopes[k], graph.scopes[j])
-    remaining = np.array(plan.remaining, dtype=np.int64)
-    low, high = extremes(flat, tables.starts[remaining], tables.starts[remaining + 1])
-    unary_low, unary_high = extremes(unary, unary_starts[:-1], unary_starts[1:])
-    ranges = np.concatenate([high[0] - low[0], unary_high[0] - unary_low[0]])
-    floor = -np.inf
-    if not (np.isfinite(low[1]).all() and np.isfinite(unary_low[1]).all()):
-        lows = np.concatenate([low[0], unary_low[0]])
-        floor = float(lows.sum())
-        flat = flat.copy() if flat is tables.flat else flat
-        # more than all other tables together can gain, and more than rounding can hide
-        depth = 1.0 + 2.0 * float(ranges.sum()) + 1e-9 * float(np.abs(lows).sum())
-        for k, finite in zip(remaining, low[0], strict=True):
-            _replace_forbidden(flat[tables.starts[k] : tables.starts[k + 1]], finite - depth)
-        for i, finite in enumerate(unary_low[0]):
-            _replace_forbidden(unary[unary_starts[i] : unary_starts[i + 1]], finite - depth)
-    return ReducedTables(graph, tables.sizes, flat, tables.starts, unary, unary_starts, float(ranges.max()), floor)
+    return flat, unary, unary_starts
+
+
+def forbidden_depth(ranges: float, magnitudes: float) -> float:
+    """How far below its lowest allowed cell a table's forbidden cells go, from sums over all tables.
+
+    More than all other tables together can gain, and more than rounding can hide.
+    """
+    return 1.0 + 2.0 * ranges + 1e-9 * magnitudes
+
+
+def fill_forbidden(flat: Array, starts: Indices, ends: Indices, values: Array) -> None:
+    """Replace -inf in flat[starts[k]:ends[k]] by values[k]."""
+    for start, end, value in zip(starts, ends, values, strict=True):
+        cells = flat[start:end]
+        cells[cells == -np.inf] = value
 
 
 def aligned(table: Array, scope: Scope, superset: Scope) -> Array:
@@ -100,10 +120,6 @@ def aligned(table: Array, scope: Scope, superset: Scope) -> Array:
     order = sorted(range(len(scope)), key=lambda axis: superset.index(scope[axis]))
     lengths = dict(zip(scope, table.shape, strict=True))
     return np.transpose(table, order).reshape([lengths.get(i, 1) for i in superset])
-
-
-def _replace_forbidden(cells: Array, value: float) -> None:
-    cells[cells == -np.inf] = value
 
 
 def extremes(flat: Array, starts: Indices, ends: Indices) -> tuple[Array, Array]:

@@ -20,7 +20,7 @@ Members (``ModelOptions(members=…)``)
     "smooth" and "rough" have small factors on the learned, random or given graph; "whole", "scaled" and "sparse" have
     one factor over all variables, with different lengthscales. ``members`` says what each bets on; ``committee`` how
     leave-one-out prediction weighs them; ``warp`` how values far below the best are compressed where the evidence asks
-    for it. The doubting member has no weight: it is there only while the known optimum is exhausted.
+    for it.
 
 Refits of a committee
     - A cold fit is made from a prefix of the evaluations whose length depends on their number alone; every ask refits

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dechbo.data.observations import Observations
 from dechbo.gp.additive import AdditiveGP, leave_one_out
 from dechbo.gp.posterior import JointPosterior, WeightedPosterior
-from dechbo.gp.radial import RadialGP, RadialPosterior
+from dechbo.gp.radial import RadialGP
 from dechbo.models.warp import ValueScale
 
 Array = NDArray[np.float64]
@@ -43,7 +43,6 @@ class Committee:
     data: Observations  # in the units of ``scale``
     scale: ValueScale
     constraints: Mapping[str, Committee] = field(default_factory=dict)  # one committee on -c for each constraint told
-    doubting: RadialPosterior | None = None  # where the known optimum is exhausted
 
     @cached_property
     def posteriors(self) -> tuple[JointPosterior, ...]:

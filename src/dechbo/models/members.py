@@ -11,12 +11,6 @@ The members of a committee make different bets:
 ``sparse``        one factor over all variables, most of them idle
 ================  ===========================================================================================
 
-The **doubting member** (``ModelOptions(doubt=True)``) stands apart. A model that has found one optimum explains it by
-a large variance and long lengthscales, and is sure of everything else. The doubting member is ``scaled`` without a
-warp: its variance is fixed at that of the values, so a deep well forces short lengthscales on it and it stays unsure
-where nothing was tried. It is fitted only where the known optimum is exhausted: where as many evaluations as a
-quadratic in every variable needs, 2 d + 1, gained nothing.
-
 A warm fit makes a model depend on the past of its process, and a resumed run has no such past. So the cold fit is made
 from a prefix of the evaluations whose length is a function of their number alone (``cold_size``), and every ask
 refits that cold fit to all evaluations. The same holds for the graph (``graph_size``: it doubles, because learning a
@@ -37,7 +31,7 @@ from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations
 from dechbo.gp.additive import AdditiveGP, Hyperparameters
 from dechbo.gp.fit import fit
-from dechbo.gp.radial import RadialGP, RadialPosterior
+from dechbo.gp.radial import RadialGP
 from dechbo.gp.radial_fit import RadialPrior, fit_radial
 from dechbo.graph import FactorGraph
 from dechbo.models.builder import MAX_CENTRED_SIZE, carried, clipped_constraint, domains_of, embedding_of, kernels_of
@@ -54,9 +48,6 @@ WHOLE = {
     "scaled": RadialPrior("se", "scaled", fixed_variance=True),
     "sparse": RadialPrior("matern52", "sparse"),
 }
-DOUBTING = WHOLE["scaled"]
-MIN_GAIN = 1e-3  # standard deviations of the values: less is no gain
-MIN_PATIENCE = 10  # evaluations without a gain after which the known optimum is exhausted, or 2 d + 1
 COLD_EVERY = 10  # evaluations between two cold fits
 MAX_WARM = 200  # evaluations up to which every ask refits
 MAX_FITTED = 300  # evaluations of a fit, and of a learned graph
@@ -83,14 +74,6 @@ def graph_size(n: int) -> int:
     return size if size <= n else 0
 
 
-def exhausted(values: Array, dim: int) -> bool:
-    """Whether the last 2 d + 1 ``values`` (n,), and at least ten, gained nothing on the best before them."""
-    patience = max(MIN_PATIENCE, 2 * dim + 1)
-    if len(values) < 2 * patience:
-        return False
-    return bool(values[-patience:].max() < values[:-patience].max() + MIN_GAIN)
-
-
 def with_noise(gp: AdditiveGP | RadialGP, noise: float) -> AdditiveGP | RadialGP:
     """The same model with another noise variance: one that the user gave, in the units of more values."""
     if isinstance(gp, RadialGP):
@@ -106,7 +89,6 @@ class ColdFit:
     size: int
     width: float | None  # of the warp
     members: tuple[Member, ...]
-    doubting: RadialGP | None  # where the known optimum is exhausted
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +141,7 @@ class CommitteeBuilder:
     def for_constraints(self) -> CommitteeBuilder:
         """The builder of the constraints' committees: factors over all variables, no graph to learn, no warp."""
         whole = tuple(name for name in self.members if name in WHOLE) or ("whole",)
-        options = replace(self.options, members=whole, warp=False, doubt=False)
+        options = replace(self.options, members=whole, warp=False)
         return replace(self, sign=-1.0, noise=None, options=options, of_constraint=True)
 
     @property
@@ -179,14 +161,7 @@ class CommitteeBuilder:
         data, level = scale.observations(raw), self._level(scale)
         current = self._graph_at(len(raw), graph)
         members = tuple(self._warm(member, data, level, current) for member in cold.members)
-        return Committee(members, data, scale, doubting=self._doubting(raw, cold)), Fits(cold, graph)
-
-    def _doubting(self, raw: Observations, cold: ColdFit) -> RadialPosterior | None:
-        """The doubting member given all evaluations, as long as the known optimum is exhausted."""
-        if cold.doubting is None:
-            return None
-        data = ValueScale.of(raw.y).observations(raw)
-        return cold.doubting.condition(data) if exhausted(data.y, data.dim) else None
+        return Committee(members, data, scale), Fits(cold, graph)
 
     def _clipped(self, raw: Observations) -> Observations:
         """Values of a constraint, clipped by these observations alone: a prefix must not know of later ones."""
@@ -197,13 +172,7 @@ class CommitteeBuilder:
         scale = ValueScale.of(raw.y, width)
         data, level = scale.observations(raw).evenly_spaced(MAX_FITTED), self._level(scale)
         members = tuple(self._cold_member(name, data, level, graph) for name in self.members)
-        plain = ValueScale.of(raw.y)
-        values = plain.observations(raw)
-        doubting = None
-        if self.options.doubt and exhausted(values.y, values.dim):
-            part = values.evenly_spaced(MAX_FITTED)
-            doubting = fit_radial(DOUBTING, embedding_of(self.space), part, noise=self._level(plain))
-        return ColdFit(len(raw), width, members, doubting)
+        return ColdFit(len(raw), width, members)
 
     def _cold_member(self, name: str, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
         if name in WHOLE:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dechbo.checks import flag, one_of, whole
-from dechbo.errors import OptionError
+from dechbo.checks import flag, one_of, some_of, whole
 from dechbo.gp.kernels import NUMERIC_KERNELS
 from dechbo.structure import StructureOptions
 
@@ -31,9 +29,6 @@ class ModelOptions:
         all parameters); see ``docs/how-it-decides.md``. With ``SearchOptions(score="factors")`` there is no committee.
     warp
         Whether a monotone transform may compress the worst values, where the evidence asks for it.
-    doubt
-        Whether to doubt an exhausted optimum: while 2 d + 1 evaluations (and at least ten) have gained nothing, three
-        of four asks go to a model that stays unsure where nothing was tried. It did not help where it was measured.
     graph_samples
         For a learned graph: how many sampled graphs the acquisition averages (Eq. 5).
     structure
@@ -44,7 +39,6 @@ class ModelOptions:
     centred: bool = True
     members: tuple[str, ...] = MEMBERS
     warp: bool = True
-    doubt: bool = False
     graph_samples: int = 3
     structure: StructureOptions = field(default_factory=StructureOptions)
 
@@ -52,13 +46,5 @@ class ModelOptions:
         one_of("kernel", self.kernel, NUMERIC_KERNELS)
         flag("centred", self.centred)
         flag("warp", self.warp)
-        flag("doubt", self.doubt)
-        object.__setattr__(self, "members", _members(self.members))
+        object.__setattr__(self, "members", some_of("members", self.members, ALL_MEMBERS))
         object.__setattr__(self, "graph_samples", whole("graph_samples", self.graph_samples, 1))
-
-
-def _members(names: object) -> tuple[str, ...]:
-    listed = tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else ()
-    if not listed or len(set(listed)) < len(listed) or any(name not in ALL_MEMBERS for name in listed):
-        raise OptionError(f"members must be some of {', '.join(ALL_MEMBERS)}, each once, got {names!r}")
-    return listed

@@ -17,7 +17,7 @@ from dechbo.data.observations import Observations, Standardisation
 
 Array = NDArray[np.float64]
 
-WIDTHS = (0.5, 0.2)  # quantiles of the distances from the best value that are tried as widths
+WIDTHS = (0.5, 0.2, 0.05)  # quantiles of the distances from the best value that are tried as widths
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class AskInfo(ItemAccess):
 
     source: str  # of the point: "initial design", "max-sum", "incumbent", "spread"
     seconds: float
-    acquisition: str = ""  # what was maximised: "improvement", "bound", "doubt", "feasibility", "factors"
+    acquisition: str = ""  # what was maximised: "improvement", "bound", "feasibility", "factors"
     members: tuple[Opinion, ...] = ()
     parts: Mapping[str, float] = field(default_factory=dict)  # seconds of each part of the ask
     graph: FactorGraph | None = None

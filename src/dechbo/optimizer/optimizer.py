@@ -29,6 +29,7 @@ from dechbo.models.model import Model
 from dechbo.models.options import ModelOptions
 from dechbo.optimizer import options
 from dechbo.optimizer.info import AskInfo
+from dechbo.optimizer.outlook import Outlook, outlook
 from dechbo.optimizer.step import SearchProblem, SearchState, believe, factor_model, suggest
 from dechbo.search.engine import Engine, LocalEngine
 from dechbo.search.grids import Granularity
@@ -83,7 +84,8 @@ class Optimizer:
     max_factor_size
         For a learned graph: the most parameters in a factor.
     maximizer
-        ``MaxSum()`` or ``Exact()``.
+        Of the sum of the factors' bounds: ``MaxSum()``, the default; "auto", which eliminates exactly where the graph
+        is narrow enough; ``Exact()``, ``BoundedMaxSum()`` or ``Toulbar2()``.
     engine
         Where tables are built and maximised; ``LocalEngine(maximizer)`` if not given.
     model, search, theory
@@ -103,7 +105,7 @@ class Optimizer:
         noise: float | None = None,
         n_initial: int | None = None,
         max_factor_size: int = 3,
-        maximizer: Maximizer | None = None,
+        maximizer: Maximizer | str | None = None,
         engine: Engine | None = None,
         model: ModelOptions | None = None,
         search: SearchOptions | None = None,
@@ -159,6 +161,8 @@ class Optimizer:
             "search": SearchOptions(score="factors", granularity=Granularity(polish_steps=0)),
             "theory": TheoryOptions(beta="practical"),
         }
+        if options.get("engine") is not None:  # which has a maximizer of its own
+            del chosen["maximizer"]
         return cls(space, max_factor_size=max_factor_size, **{**chosen, **options})
 
     # ---------------------------------------------------------------- ask
@@ -226,6 +230,36 @@ class Optimizer:
             if not self._history.forget(params):
                 raise ParameterError(f"{dict(params)} is not pending; pending are {self.pending}")
 
+    def retract(self, params: Mapping[str, Any]) -> None:
+        """Take back the latest evaluation at ``params``: it is kept in ``retracted``, and its point may come again.
+
+        The next ask is the one of a run that was never told it.
+        """
+        self._revise(params, None)
+
+    def correct(
+        self,
+        params: Mapping[str, Any],
+        value: float | None,
+        *,
+        noise: float | None = None,
+        constraints: Mapping[str, float] | None = None,
+    ) -> None:
+        """Replace the latest evaluation at ``params``, as if it had been told so; the old one is in ``retracted``."""
+        self._revise(params, Evaluation.of(self.space.native(params), value, noise, constraints))
+
+    @property
+    def retracted(self) -> tuple[Evaluation, ...]:
+        """What was retracted or corrected, in that order."""
+        return tuple(replace(evaluation, params=dict(evaluation.params)) for evaluation in self._history.retracted)
+
+    def _revise(self, params: Mapping[str, Any], new: Evaluation | None) -> None:
+        with self._lock:
+            history = self._history.revised(params, new, self.n_initial)
+            if history is None:
+                raise ParameterError(f"no evaluation was told at {dict(params)}: see Optimizer.evaluations")
+            self._history, self._state, self._structure = history, SearchState(), None
+
     def replay(self, evaluations: Sequence[Evaluation], pending: Sequence[Mapping[str, Any]] = ()) -> None:
         """Take over a history that is stored outside: as if each evaluation had been asked for and told in this order.
 
@@ -292,6 +326,20 @@ class Optimizer:
             raise NoObservations("no evaluation so far is feasible: tell one first")
         points = np.array([self._history.points[evaluation.number] for evaluation in usable])
         return dict(usable[int(belief.moments(points)[0].argmax())].params)
+
+    @_locked
+    def outlook(self, trials: int = 20, *, epsilon: float = 0.0) -> Outlook:
+        """How much another ``trials`` evaluations may improve on the best: expected, and by more than ``epsilon``."""
+        best, count = self.best, checks.whole("trials", trials, 1)
+        if best is None:
+            raise NoObservations("no evaluation so far is feasible: there is no best to improve on")
+        if not 0 <= epsilon < float("inf"):
+            raise OptionError(f"epsilon must be a finite number of at least 0, got {epsilon!r}")
+        incumbents = self._history.incumbents(self._sign, len(self._history.evaluations))
+        if self.space.conditions:
+            incumbents = np.array([self.space.conditions.filled(x, incumbents) for x in incumbents])
+        value = self._sign * best.number_value
+        return outlook(self._committee(), self.space, incumbents[:5], value, count, float(epsilon), self.seed)
 
     @_locked
     def regret_report(self, optimum: float) -> RegretReport:

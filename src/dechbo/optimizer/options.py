@@ -11,7 +11,7 @@ from typing import Any, ParamSpec
 
 from dechbo.errors import OptionError, ScopeError, format_list
 from dechbo.graph import FactorGraph
-from dechbo.maxsum import Exact, MaxSum
+from dechbo.maxsum import Auto, BoundedMaxSum, Exact, MaxSum, Toulbar2
 from dechbo.models.options import ModelOptions
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
@@ -22,7 +22,7 @@ from dechbo.theory import TheoryOptions
 P = ParamSpec("P")
 
 CUSTOM = "custom"  # stands in a saved run for what plain JSON cannot hold
-_MAXIMIZERS = {"MaxSum": MaxSum, "Exact": Exact}
+_MAXIMIZERS = {kind.__name__: kind for kind in (Auto, BoundedMaxSum, Exact, MaxSum, Toulbar2)}
 
 GROUPED = {  # options that a newcomer may look for in the constructor itself
     **{field.name: f"model=ModelOptions({field.name}=…)" for field in fields(ModelOptions)},

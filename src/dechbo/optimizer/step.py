@@ -34,6 +34,7 @@ from dechbo.search.initial import initial_points
 from dechbo.search.joint_search import N_INCUMBENTS, JointSearch
 from dechbo.search.maxsum_proposal import MaxSumProposal, maxsum_proposal
 from dechbo.search.options import SearchOptions
+from dechbo.search.sample_proposal import sample_proposal
 from dechbo.space import Space
 from dechbo.space.fixed import fixed_coordinates
 from dechbo.theory import TheoryOptions, lipschitz_estimate, step_bound
@@ -89,9 +90,9 @@ class SearchProblem:
     def portfolio(self, t: int) -> Portfolio:
         """The scores that take turns; with a beta of the user's own, only the bound with that beta."""
         if isinstance(self.theory.beta, str):
-            return Portfolio()
+            return Portfolio(self.search.acquisitions)
         context = BetaContext(FactorGraph.singletons(self.space.dim), np.zeros(self.space.dim), self.theory.delta)
-        return Portfolio(("bound",), beta_schedule(self.theory.beta)(t, context), doubt=False)
+        return Portfolio(("bound",), beta_schedule(self.theory.beta)(t, context))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,19 +119,27 @@ def suggest(
     if needs_initial_point(problem, history):
         info = AskInfo("initial design", 0.0, switched_off=problem.switched_off)
         return Suggested(initial_point(problem, history, fixed), info), state
+    if branch := unseen_branch(problem, history, fixed):
+        info = AskInfo("initial design", 0.0, switched_off=problem.switched_off)
+        return Suggested(initial_point(problem, history, {**fixed, **branch}), info), state
     if problem.search.score == "factors" and not history.reports_constraints:
         return suggest_by_factors(problem, history, state, fixed, engine)
     clock = [time.perf_counter()]
     committee, state = believe(problem, history, state)
     clock.append(time.perf_counter())
     space, pending = problem.space, history.unresolved
-    incumbents = np.array([_allowed(space, x, fixed) for x in history.incumbents(problem.builder.sign, N_INCUMBENTS)])
-    proposal = maxsum_proposal(committee, space, pending, fixed, incumbents[0], engine)
+    incumbents = starting_points(problem, history, fixed)
+    seed, wanted = (problem.builder.seed, len(history.evaluations), len(pending)), problem.search.proposals
+    proposal = drawn = None
+    if "max-sum" in wanted:
+        proposal = maxsum_proposal(committee, space, pending, fixed, incumbents[0], engine)
+    if "sample" in wanted:
+        drawn = sample_proposal(committee, space, fixed, (*seed, 6))
     clock.append(time.perf_counter())
-    seed = (problem.builder.seed, len(history.evaluations), len(pending))
     cost = len(committee.members) * (len(committee.data) + len(pending)) ** 2
     search = JointSearch(space, fixed, incumbents, excluded_points(problem, history), seed, cost)
-    proposals = search.proposals([] if proposal is None else [("max-sum", proposal.point[None])])
+    given = {"max-sum": None if proposal is None else proposal.point, "sample": drawn}
+    proposals = search.proposals(wanted, {name: point for name, point in given.items() if point is not None})
     portfolio = problem.portfolio(len(committee.data) + 1)
     awaited = np.array(history.pending).reshape(-1, space.dim)
     decision = decide(committee, search, proposals, pending, awaited, history.feasible_successes, portfolio)
@@ -178,6 +187,17 @@ def believe(problem: SearchProblem, history: History, state: SearchState) -> tup
     return committee, replace(state, fits=fits, committee=(known, committee))
 
 
+def starting_points(problem: SearchProblem, history: History, fixed: Mapping[int, float]) -> Array:
+    """The incumbents (n, d), with the coordinates ``fixed`` and where the known constraints hold.
+
+    Inactive parameters start at what the best evaluation that used them had.
+    """
+    space, sign = problem.space, problem.builder.sign
+    best = history.incumbents(sign, len(history.evaluations) if space.conditions else N_INCUMBENTS)
+    starts = [space.conditions.filled(x, best) if space.conditions else x for x in best[:N_INCUMBENTS]]
+    return np.array([_allowed(space, x, fixed) for x in starts])
+
+
 def opinions(committee: Committee, point: Array) -> tuple[Opinion, ...]:
     """What every member thinks of ``point``."""
     parts = zip(committee.members, committee.weights, committee.posteriors, strict=True)
@@ -194,6 +214,18 @@ def excluded_points(problem: SearchProblem, history: History) -> Excluded:
     """What must not be suggested: evaluated and pending points, unless values are noisy."""
     points = np.empty((0, problem.space.dim)) if problem.may_repeat else history.occupied
     return Excluded(problem.space, points)
+
+
+def unseen_branch(problem: SearchProblem, history: History, fixed: Mapping[int, float]) -> dict[int, float]:
+    """The choices of a branch that the initial design has missed: a model has nothing to say about its parameters.
+
+    At most as many such asks as the initial design has.
+    """
+    conditions, occupied = problem.space.conditions, history.occupied
+    if not conditions or len(occupied) >= 2 * problem.n_initial:
+        return {}
+    branch = conditions.unseen(occupied, fixed)
+    return branch if branch and history.remaining({**fixed, **branch})[1] > 0 else {}
 
 
 def initial_point(problem: SearchProblem, history: History, fixed: Mapping[int, float]) -> Array:

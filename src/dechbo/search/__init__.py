@@ -14,6 +14,7 @@ Out
 One ask by a joint score (``SearchOptions(score="joint")``, the default), in order
     ``initial``          scrambled Sobol points, until enough evaluations are known
     ``maxsum_proposal``  the maximiser of the factors' bounds on grids, with its certificate: one proposal among others
+    ``sample_proposal``  the maximiser of a function drawn from the posterior of small factors (Thompson sampling)
     ``decision``         which score the ask maximises: the portfolio, in one place
     ``proposals``        points over the whole space and around the incumbents
     ``joint_search``     scores all proposals, polishes the best few, takes the best that is not excluded
@@ -28,11 +29,11 @@ One ask by the factors' bounds (``score="factors"``, as in the paper)
     ``polish``           gradient ascent in the continuous coordinates, free or within known constraints
 
 Sources of a point (``info.source``)
-    "initial design", "max-sum" (certified where polish and exchange left the proposal as it was), "incumbent" (from
-    around one of the best points), "spread" (from all over the space).
+    "initial design", "max-sum" (certified where polish and exchange left the proposal as it was), "sample", "incumbent"
+    (from around one of the best points), "spread" (from all over the space).
 
 What decided (``info.acquisition``)
-    "improvement", "bound", "doubt", "feasibility": scores of the committee. "factors": the sum of the factors' bounds.
+    "improvement", "bound", "feasibility": scores of the committee. "factors": the sum of the factors' bounds.
 
 Polish and exchange never lower the score, a known constraint is never broken, and a point is never suggested twice
 unless values are noisy. Random numbers come from the seed and the history alone. An engine may keep solves of a grid

@@ -1,9 +1,11 @@
 """Which score decides an ask: the portfolio, in one place.
 
 Expected improvement and the averaged bound with a small beta take turns: the first looks where any member sees a gain,
-the second is the stronger exploiter. Where the committee has a doubting member (see ``models/members.py``), three of
-four asks go to it, by its upper confidence bound. As long as no feasible point is known, an ask looks for the most
-probably feasible one.
+the second is the stronger exploiter. A search that has found one optimum could go on for ever within a hair of it. So a
+gain counts only if it is worth having: the improvement is one by at least ``MIN_IMPROVEMENT``, and where the bound's
+best point promises less than ``MIN_GAIN``, its turn goes to the improvement, which then looks elsewhere. Under
+constraints there is no bound: its turns go to the improvement however small. As long as no feasible point is known, an
+ask looks for the most probably feasible one.
 """
 
 from __future__ import annotations
@@ -18,20 +20,21 @@ from dechbo.acquisition.feasibility import LearnedConstraint, LogFeasibility
 from dechbo.acquisition.score import ConfidenceBound, LogExpectedImprovement, Score, Sum
 from dechbo.models.committee import Committee, mixture_moments
 from dechbo.search.joint_search import Found, JointSearch
+from dechbo.search.options import ACQUISITIONS
 from dechbo.search.proposals import Proposals
 
 Array = NDArray[np.float64]
 
-DOUBTS_OF_FOUR = 3  # asks of four, while the known optimum is exhausted
+MIN_IMPROVEMENT = 1e-2  # standard deviations of the values, by which an expected improvement has to exceed the best
+MIN_GAIN = 3e-4  # standard deviations of the values that the bound has to promise
 
 
 @dataclass(frozen=True)
 class Portfolio:
     """Which scores take turns."""
 
-    turns: tuple[str, ...] = ("improvement", "bound")
+    turns: tuple[str, ...] = ACQUISITIONS
     beta: float = 0.5  # of the averaged bound
-    doubt: bool = True  # whether the doubting member may decide
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,19 +64,19 @@ def decide(
     constraints = [LearnedConstraint.of(limit, unresolved) for limit in committee.constraints.values()]
     if constraints and not feasible.any():
         return Decision(search.maximum(LogFeasibility(constraints), proposals), "feasibility")
-    asked = len(data) + len(unresolved)
-    if portfolio.doubt and committee.doubting is not None and not constraints and asked % 4 < DOUBTS_OF_FOUR:
-        beta = 0.2 * data.dim * math.log(2 * len(data))
-        doubt = ConfidenceBound([(1.0, committee.doubting.with_pending(unresolved))], beta)
-        return Decision(search.maximum(doubt, proposals), "doubt", beta)
-    turns = portfolio.turns if len(awaited) == 0 else portfolio.turns[:1]  # a second bound would stay beside the first
-    if turns[asked % len(turns)] == "bound" and not constraints:
-        bound = ConfidenceBound(members, portfolio.beta)
-        return Decision(search.maximum(bound, proposals), "bound", portfolio.beta)
-    # noisy values: improvement over the best posterior mean, one threshold for all members; what an awaited point is
-    # expected to bring is no improvement any more
+    # noisy values: gains over the best posterior mean, one threshold for all members; what an awaited point is expected
+    # to bring is no gain any more
     known = np.vstack([data.X[feasible] if feasible.any() else data.X, awaited])
-    threshold = float(mixture_moments(members, known)[0].max())
-    score: Score = LogExpectedImprovement(members, threshold)
+    best = float(mixture_moments(members, known)[0].max())
+    turns = portfolio.turns if len(awaited) == 0 else portfolio.turns[:1]  # a second bound would stay beside the first
+    turn, least = turns[(len(data) + len(unresolved)) % len(turns)], MIN_IMPROVEMENT
+    if turn == "bound" and constraints:
+        least = 0.0
+    elif turn == "bound":
+        found = search.maximum(ConfidenceBound(members, portfolio.beta), proposals)
+        # a slice with fixed coordinates is searched for its own best point, which may lie far below the best of all
+        if search.fixed or found.value > best + MIN_GAIN or "improvement" not in portfolio.turns:
+            return Decision(found, "bound", portfolio.beta)
+    score: Score = LogExpectedImprovement(members, best + least)
     score = Sum([score, LogFeasibility(constraints)]) if constraints else score
     return Decision(search.maximum(score, proposals), "improvement")

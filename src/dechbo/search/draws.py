@@ -22,7 +22,8 @@ def listed_points(space: Space, fixed: Mapping[int, float]) -> Array:
     """Every point of a finite space that has the coordinates ``fixed``, (n, d)."""
     parameters = enumerate(space.parameters)
     values = [[fixed[i]] if i in fixed else p.grid(MAX_ENUMERATED) for i, p in parameters]
-    return np.array(list(itertools.product(*values)))
+    points = np.array(list(itertools.product(*values)))
+    return np.unique(space.canonical(points), axis=0) if space.conditions else points
 
 
 def bounded_draws(space: Space, points: Iterable[Array], known: int) -> Iterator[Array]:

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from dechbo.acquisition import TableCache, acquisition_tables
 from dechbo.data.observations import Observations
-from dechbo.errors import OptionError
 from dechbo.gp import Surrogate
 from dechbo.gp.ensemble import Posterior, weighted_members
 from dechbo.graph import Scope
-from dechbo.maxsum import Maximizer, Maximum, MaxSum
+from dechbo.maxsum import Maximizer, Maximum, as_maximizer
 
 Array = NDArray[np.float64]
 
@@ -47,12 +46,13 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """All tables in this process; solves of recurring candidates are cached up to ``memory_limit`` bytes."""
+    """All tables in this process; solves of recurring candidates are cached up to ``memory_limit`` bytes.
 
-    def __init__(self, maximizer: Maximizer | None = None, *, memory_limit: int = 2**30) -> None:
-        if maximizer is not None and (isinstance(maximizer, type) or not hasattr(maximizer, "maximize")):
-            raise OptionError(f"a maximizer has a method maximize(tables), e.g. MaxSum() or Exact(); got {maximizer!r}")
-        self.maximizer: Maximizer = MaxSum() if maximizer is None else maximizer
+    ``maximizer`` is MaxSum() if not given; "auto" means Auto().
+    """
+
+    def __init__(self, maximizer: Maximizer | str | None = None, *, memory_limit: int = 2**30) -> None:
+        self.maximizer: Maximizer = as_maximizer(maximizer)
         self.memory_limit = memory_limit
         self._caches: list[TableCache] = []  # one for each member of the model
 

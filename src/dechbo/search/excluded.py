@@ -28,4 +28,5 @@ class Excluded:
     points: Array  # (n, d), evaluated or pending; none where points may be evaluated again
 
     def __contains__(self, point: Array, /) -> bool:
-        return bool(same_coordinates(self.space, self.points, point).all(axis=1).any()) or not self.space.allows(point)
+        here = self.space.canonical(point[None])[0]
+        return bool(same_coordinates(self.space, self.points, here).all(axis=1).any()) or not self.space.allows(here)

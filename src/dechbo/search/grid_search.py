@@ -94,9 +94,9 @@ class FactorSearch:
         return Suggestion(point, offered, value, max(bound, maximum.upper_bound))
 
     def _maximum(self, engine: Engine, gp: Surrogate, candidates: list[Array], recurring: bool = False) -> Maximum:
-        if not self.space.constraints:
+        if not self.space.constraints and not self.space.conditions:
             return engine.suggest(gp, self.data, self.beta, candidates, pending=self.pending, recurring=recurring)
-        walls = self.space.region.tables(candidates)
+        walls = self.space.region.tables(candidates) + self.space.conditions.tables(candidates)
         return engine.suggest(
             gp, self.data, self.beta, candidates, pending=self.pending, recurring=recurring, extra=walls
         )
@@ -105,8 +105,9 @@ class FactorSearch:
         anchor = self.space.region.allowed_point(self.fixed)
         if anchor is None:
             raise AssertionError("a slice without an allowed point is searched")
-        held = set(self.space.region.variables)
-        choice = np.array([np.searchsorted(v, anchor[i]) if i in held else 0 for i, v in enumerate(candidates)])
+        anchor = self.space.canonical(anchor[None])[0]
+        held = {*self.space.region.variables, *self.space.conditions.variables}
+        choice = np.array([np.abs(v - anchor[i]).argmin() if i in held else 0 for i, v in enumerate(candidates)])
         value = float(self.acquisition.values(_chosen(candidates, replace(maximum, choice=choice))[None])[0])
         return replace(maximum, choice=choice, value=value, upper_bound=max(value, maximum.upper_bound))
 
@@ -146,7 +147,8 @@ class FactorSearch:
 
     @cached_property
     def _moving(self) -> NDArray[np.int64]:
-        return np.flatnonzero(self._zoomable & self.space.is_continuous)
+        always = np.array([i not in self.space.conditions for i in range(self.space.dim)])
+        return np.flatnonzero(self._zoomable & self.space.is_continuous & always)
 
     def _zoomed(self, point: Array, spacing: Array) -> list[Array]:
         """``zoom`` candidates within one old spacing of ``point``, the point itself, and the incumbent's coordinate."""
@@ -163,7 +165,7 @@ class FactorSearch:
                 answer.append(np.array([self.fixed[i]]))
             elif not zoomable[i]:
                 answer.append(self.base[i])  # it holds every value: so does every finer grid
-            elif self.space.is_continuous[i]:
+            elif self.space.is_continuous[i] and i not in self.space.conditions:
                 answer.append(near[fresh[:, i], i])
             else:
                 values = parameter.grid(zoom, low[i], high[i])

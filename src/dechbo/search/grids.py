@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Ensemble, Surrogate
 from dechbo.graph import FactorGraph
-from dechbo.space import Parameter, Space
+from dechbo.space import Space
+from dechbo.space.conditions import Coordinate
 
 Array = NDArray[np.float64]
 
@@ -61,7 +62,7 @@ def gridded(gp: Surrogate, space: Space) -> Surrogate | None:
     return Ensemble(tuple(gp.members[k] for k in small), tuple(gp.weights[k] / total for k in small))
 
 
-def _kinds(space: Space) -> Iterator[tuple[Parameter, bool]]:
+def _kinds(space: Space) -> Iterator[tuple[Coordinate, bool]]:
     return zip(space.parameters, space.is_categorical.tolist(), strict=True)
 
 

@@ -43,4 +43,6 @@ def _allowed(space: Space, sobol: qmc.Sobol, enough: int, fixed: Mapping[int, fl
 def _point(space: Space, u: Array, fixed: Mapping[int, float]) -> Array:
     point = space.from_uniform(u)
     point[list(fixed)] = list(fixed.values())
+    if space.conditions:  # a fixed choice may have made others active
+        point = space.canonical(space.conditions.filled(point, np.empty((0, space.dim)))[None])[0]
     return point

@@ -17,6 +17,7 @@ from dechbo.errors import SpaceExhausted
 from dechbo.search.draws import MAX_ENUMERATED, bounded_draws, listed_points
 from dechbo.search.exchange import exchange
 from dechbo.search.excluded import Exclusion
+from dechbo.search.options import PROPOSALS
 from dechbo.search.polish import polish
 from dechbo.search.proposals import Proposals, around, spread, within_reach
 from dechbo.space import Space
@@ -43,6 +44,23 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
+class CanonicalScore:
+    """A score over a space with conditional parameters: inactive coordinates change nothing."""
+
+    score: Score
+    space: Space
+
+    def values(self, points: Array) -> Array:
+        """At ``points`` (n, d)."""
+        return self.score.values(self.space.canonical(points))
+
+    def gradients(self, points: Array) -> tuple[Array, Array]:
+        """The values, and their gradients, 0 for inactive parameters."""
+        values, slopes = self.score.gradients(self.space.canonical(points))
+        return values, np.where(self.space.conditions.active(points), slopes, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
 class JointSearch:
     """Where to search: the space, what is fixed and excluded, the incumbents, and the random numbers."""
 
@@ -55,6 +73,8 @@ class JointSearch:
 
     def maximum(self, score: Score, proposals: Proposals) -> Found:
         """The best point by ``score`` that is not excluded, from ``proposals`` uphill."""
+        if self.space.conditions:
+            score = CanonicalScore(score, self.space)
         values = score.values(proposals.points)
         order = np.argsort(-values, kind="stable")
         ends, sources = self._polished(score, proposals, order)
@@ -63,22 +83,28 @@ class JointSearch:
         names = [*sources, *(proposals.sources[k] for k in order)]
         for k in np.argsort(-scores, kind="stable"):
             if points[k] not in self.excluded:
-                return Found(points[k], float(scores[k]), names[k])
+                return Found(self.space.canonical(points[k : k + 1])[0], float(scores[k]), names[k])
         point = self._not_excluded(score)
         return Found(point, float(score.values(point[None])[0]), "spread")
 
-    def proposals(self, more: Sequence[tuple[str, Array]] = ()) -> Proposals:
-        """All proposals, with the fixed coordinates and within the known constraints; ``more`` come first."""
+    def proposals(self, wanted: Sequence[str] = PROPOSALS, given: Mapping[str, Array] | None = None) -> Proposals:
+        """The ``wanted`` kinds, with the fixed coordinates and within the known constraints; ``given`` ones come first.
+
+        A small finite space is listed whole. Where nothing wanted is to be had, the space is searched.
+        """
+        parts = [(name, point[None]) for name, point in (given or {}).items()]
         if self._size <= MAX_LISTED:
-            return Proposals.joined([*more, ("spread", self._listed())])
+            return Proposals.joined([*parts, ("spread", self._listed())])
         rng = np.random.default_rng([*self.seed, 7])
         share = float(np.clip(MAX_WORK / (self.cost * (N_SPREAD + N_INCUMBENTS * N_AROUND)), 0.1, 1.0))
-        parts = [("spread", spread(self.space, rng, int(share * N_SPREAD)))]
-        parts += [("incumbent", around(self.space, rng, c, int(share * N_AROUND))) for c in self.incumbents]
+        drawn = []
+        if "spread" in wanted or not (parts or "incumbent" in wanted):
+            drawn.append(("spread", spread(self.space, rng, int(share * N_SPREAD))))
+        if "incumbent" in wanted:
+            drawn += [("incumbent", around(self.space, rng, c, int(share * N_AROUND))) for c in self.incumbents]
         anchor = self.incumbents[0]
-        return Proposals.joined(
-            [*more, *((name, within_reach(self.space, points, self.fixed, anchor)) for name, points in parts)]
-        )
+        parts += [(name, within_reach(self.space, points, self.fixed, anchor)) for name, points in drawn]
+        return Proposals.joined(parts)
 
     def _polished(self, score: Score, proposals: Proposals, order: Indices) -> tuple[Array, list[str]]:
         """The ends of ascents from the best proposals, and the sources of these proposals."""
@@ -109,11 +135,12 @@ class JointSearch:
             values, slopes = score.gradients(points)
             return -float(values.sum()), -slopes[:, moving].ravel()
 
-        bounds, options = [(0.0, 1.0)] * (len(moving) * len(starts)), {"maxiter": POLISH_STEPS}
+        bounds = [(low, 1.0) for low in self.space.lowest[moving]] * len(starts)
+        options = {"maxiter": POLISH_STEPS}
         found = minimize(
             descent, starts[:, moving].ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=options
         )
-        points[:, moving] = np.clip(found.x.reshape(len(starts), -1), 0.0, 1.0)
+        points[:, moving] = np.clip(found.x.reshape(len(starts), -1), self.space.lowest[moving], 1.0)
         better = score.values(points) > score.values(starts)
         answer: Array = np.where(better[:, None], points, starts)
         return answer

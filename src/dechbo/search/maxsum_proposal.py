@@ -45,16 +45,12 @@ def maxsum_proposal(
     committee: Committee, space: Space, pending: Array, fixed: Mapping[int, float], incumbent: Array, engine: Engine
 ) -> MaxSumProposal | None:
     """The proposal by the heaviest member whose factors all have tables; None if there is none."""
-    graphs = [
-        (float(weight), member.gp)
-        for weight, member in zip(committee.weights, committee.members, strict=True)
-        if weight >= MIN_WEIGHT and isinstance(member.gp, AdditiveGP) and gridded(member.gp, space) is not None
-    ]
-    if not graphs:
+    tabular = tabular_members(committee, space)
+    if not tabular:
         return None
-    gp = max(graphs, key=lambda pair: pair[0])[1]
+    gp = max(tabular, key=lambda pair: pair[0])[1]
     posterior = gp.condition(committee.data)
-    probes = around(space, np.random.default_rng([len(committee.data), 9]), incumbent, N_PROBES)
+    probes = space.canonical(around(space, np.random.default_rng([len(committee.data), 9]), incumbent, N_PROBES))
     split = EnsembleUCB.of(posterior, 1.0)
     ratios = posterior.joint(probes)[1] / [max(split.deviation(probe), 1e-12) for probe in probes]
     beta = PROPOSAL_BETA * float(np.median(ratios)) ** 2
@@ -62,3 +58,12 @@ def maxsum_proposal(
     search = FactorSearch(space, gp, committee.data, beta, pending, fixed, incumbent, nothing, GRANULARITY)
     suggestion = search.run(engine)
     return MaxSumProposal(suggestion.point, suggestion.maximum, gp.graph, beta)
+
+
+def tabular_members(committee: Committee, space: Space) -> list[tuple[float, AdditiveGP]]:
+    """The members that take part and whose factors all have tables, each with its weight."""
+    return [
+        (float(weight), member.gp)
+        for weight, member in zip(committee.weights, committee.members, strict=True)
+        if weight >= MIN_WEIGHT and isinstance(member.gp, AdditiveGP) and gridded(member.gp, space) is not None
+    ]

@@ -52,15 +52,31 @@ def around(space: Space, rng: np.random.Generator, centre: Array, count: int) ->
     In high dimensions a point that differs in every coordinate from a good one is rarely better, however near it is.
     """
     d = space.dim
-    many = rng.choice([*(n for n in CHANGED if n < d), d], size=(count, 1))
-    changed = rng.random((count, d)) < many / d
-    changed[np.arange(count), rng.integers(d, size=count)] = True
+    if space.conditions:
+        changed = _changed_where_active(space, rng, centre, count)
+    else:
+        many = rng.choice([*(n for n in CHANGED if n < d), d], size=(count, 1))
+        changed = rng.random((count, d)) < many / d
+        changed[np.arange(count), rng.integers(d, size=count)] = True
     steps = 10 ** rng.uniform(SMALLEST_STEP, LARGEST_STEP, (count, 1)) * rng.standard_normal((count, d))
     moved = np.clip(centre + steps, 0.0, 1.0)
     for i in np.flatnonzero(~space.is_continuous).tolist():
         moved[:, i] = _other_values(space, rng, i, float(centre[i]), count)
     points: Array = np.where(changed, moved, centre)
     return points
+
+
+def _changed_where_active(space: Space, rng: np.random.Generator, centre: Array, count: int) -> NDArray[np.bool_]:
+    """Which coordinates to change, (count, d), at least one of them active at ``centre``.
+
+    Inactive ones change half of the time: it matters where the change of another makes them active.
+    """
+    active = np.flatnonzero(space.conditions.active(centre[None])[0])
+    many = rng.choice([*(n for n in CHANGED if n < len(active)), len(active)], size=(count, 1))
+    changed = rng.random((count, space.dim)) < 0.5
+    changed[:, active] = rng.random((count, len(active))) < many / len(active)
+    changed[np.arange(count), rng.choice(active, size=count)] = True
+    return changed
 
 
 def _other_values(space: Space, rng: np.random.Generator, i: int, here: float, count: int) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dechbo.errors import ParameterError, SpaceError, format_list
+from dechbo.space.when import When, checked_when, when_json
 
 Array = NDArray[np.float64]
 Choice = None | bool | int | float | str
@@ -19,13 +20,18 @@ Choice = None | bool | int | float | str
 
 @dataclass(frozen=True, eq=False)
 class Categorical:
-    """One of ``choices``, which have no order; each is None, a bool, an int, a finite float or a str."""
+    """One of ``choices``, which have no order; each is None, a bool, an int, a finite float or a str.
+
+    ``when`` makes it conditional, as in ``Float``.
+    """
 
     choices: Sequence[Choice]
+    when: When | None = field(default=None, kw_only=True, repr=False)
 
     kernel_kind: ClassVar[Literal["categorical"]] = "categorical"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", checked_when("Categorical", self.when))
         given: object = self.choices
         if isinstance(given, (str, bytes, set, frozenset, Mapping)) or not isinstance(given, Iterable):
             raise SpaceError(f"Categorical needs a list of choices in a fixed order, got {given!r}: write [...]")
@@ -46,7 +52,9 @@ class Categorical:
 
     def __eq__(self, other: object) -> bool:
         # 1 == True == 1.0 in Python, but they are different choices
-        return self._index == other._index if isinstance(other, Categorical) else NotImplemented
+        if not isinstance(other, Categorical):
+            return NotImplemented
+        return self._index == other._index and self.when == other.when
 
     def __hash__(self) -> int:
         return hash(tuple(self._index.items()))
@@ -78,7 +86,7 @@ class Categorical:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; ``parameter_from_json`` reads it."""
-        return {"type": "categorical", "choices": list(self.choices)}
+        return {"type": "categorical", "choices": list(self.choices), **when_json(self.when)}
 
     @cached_property
     def _index(self) -> dict[tuple[type, Choice], float]:

@@ -22,7 +22,7 @@ def check_fixed(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, Any]
             f"fixed names {unknown}, which are not parameters; the space has {format_list(list(names))}"
         )
     native: dict[str, Any] = {}
-    for name, value in fixed.items():
+    for name, value in (_with_parents(space, fixed) if space.conditions else fixed).items():
         try:
             encoded = space[name].encode(value)
         except ParameterError as error:
@@ -33,4 +33,20 @@ def check_fixed(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, Any]
 
 def fixed_coordinates(space: Space, fixed: Mapping[str, Any]) -> dict[int, float]:
     """The encoded values, keyed by parameter index."""
-    return {i: space[name].encode(fixed[name]) for i, name in enumerate(space.names) if name in fixed}
+    return {i: space.parameters[i].encode(fixed[name]) for i, name in enumerate(space.names) if name in fixed}
+
+
+def _with_parents(space: Space, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """``fixed``, and the only choices of other parameters with which the conditional ones among them are there."""
+    answer = dict(fixed)
+    todo = [name for name in fixed if space[name].when]
+    while todo:
+        name = todo.pop()
+        for parent, choices in (space[name].when or {}).items():
+            if parent not in answer and len(choices) == 1:
+                answer[parent] = choices[0]
+                todo += [parent] if space[parent].when else []
+            elif parent not in answer or not any(answer[parent] == choice for choice in choices):
+                listed = " or ".join(map(repr, choices))
+                raise ParameterError(f"fixed {name!r} is there only when {parent!r} is {listed}: fix that, too")
+    return answer

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dechbo.errors import ParameterError, SpaceError
 from dechbo.space.scales import Interval, Lattice
+from dechbo.space.when import When, checked_when, when_json
 
 Array = NDArray[np.float64]
 
@@ -21,16 +22,21 @@ _MAX_STEPS = 2**50  # with more, floats cannot tell neighbouring values apart
 
 @dataclass(frozen=True)
 class Float:
-    """A real number in [low, high]; with ``step`` only low, low + step, … up to the last value <= high."""
+    """A real number in [low, high]; with ``step`` only low, low + step, … up to the last value <= high.
+
+    ``when={"clf": "svm"}`` makes it conditional: it is there only where the parameter clf is "svm".
+    """
 
     low: float
     high: float
     log: bool = field(default=False, kw_only=True)
     step: float | None = field(default=None, kw_only=True)
+    when: When | None = field(default=None, kw_only=True, hash=False, repr=False)
 
     kernel_kind: ClassVar[Literal["numeric"]] = "numeric"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", checked_when("Float", self.when))
         for name in ("low", "high") if self.step is None else ("low", "high", "step"):
             object.__setattr__(self, name, _finite(name, getattr(self, name)))
         _check_range("Float", self.low, self.high, self.log)
@@ -72,7 +78,8 @@ class Float:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; ``parameter_from_json`` reads it."""
-        return {"type": "float", "low": self.low, "high": self.high, "log": self.log, "step": self.step}
+        data = {"type": "float", "low": self.low, "high": self.high, "log": self.log, "step": self.step}
+        return {**data, **when_json(self.when)}
 
     @cached_property
     def _values(self) -> Interval | Lattice:
@@ -93,17 +100,19 @@ class Int:
     """A whole number from low to high, both included; with ``step`` only low, low + step, … up to high.
 
     ``decode(encode(v)) == v`` up to 2**50 values (2**40 on a log scale); with more, it is the nearest value that a
-    float can represent.
+    float can represent. ``when`` makes it conditional, as in ``Float``.
     """
 
     low: int
     high: int
     log: bool = field(default=False, kw_only=True)
     step: int = field(default=1, kw_only=True)
+    when: When | None = field(default=None, kw_only=True, hash=False, repr=False)
 
     kernel_kind: ClassVar[Literal["numeric"]] = "numeric"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", checked_when("Int", self.when))
         for name in ("low", "high", "step"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -144,7 +153,8 @@ class Int:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; ``parameter_from_json`` reads it."""
-        return {"type": "int", "low": self.low, "high": self.high, "log": self.log, "step": self.step}
+        data = {"type": "int", "low": self.low, "high": self.high, "log": self.log, "step": self.step}
+        return {**data, **when_json(self.when)}
 
     @cached_property
     def _values(self) -> Lattice:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dechbo.errors import ParameterError, SpaceError, format_list
 from dechbo.space.categorical import Categorical
+from dechbo.space.conditions import Conditional, Conditions, Coordinate
 from dechbo.space.linear import Linear
 from dechbo.space.numeric import Float, Int, real
 from dechbo.space.parameters import Parameter, parameter_from_json
@@ -30,6 +31,7 @@ class Space:
 
     _parameters: dict[str, Parameter]
     region: Region  # where the constraints hold
+    conditions: Conditions  # which parameters are active where
 
     def __init__(self, parameters: Mapping[str, Parameter], constraints: Sequence[str | Linear] = ()) -> None:
         if not isinstance(parameters, Mapping):
@@ -49,6 +51,10 @@ class Space:
         if isinstance(constraints, (str, Linear)) or not isinstance(constraints, Iterable):
             raise SpaceError(f"constraints are a list, e.g. ['a + 2*b <= 1'], got {constraints!r:.80}")
         read = [given if isinstance(given, Linear) else Linear.parse(given) for given in constraints]
+        object.__setattr__(self, "conditions", Conditions(self._parameters))
+        for linear in read:
+            if gone := [name for name in linear.coefficients if name in parameters and parameters[name].when]:
+                raise SpaceError(f"constraint '{linear}' needs parameters that are always there, {gone[0]!r} is not")
         object.__setattr__(self, "region", Region(self._parameters, read))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -60,9 +66,9 @@ class Space:
         return tuple(self._parameters)
 
     @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters, in the order of the coordinates."""
-        return tuple(self._parameters.values())
+    def parameters(self) -> tuple[Coordinate, ...]:
+        """What each coordinate stands for: a parameter, or a conditional one with a coordinate for "inactive"."""
+        return self.conditions.coordinates
 
     @property
     def dim(self) -> int:
@@ -89,7 +95,8 @@ class Space:
 
     def __repr__(self) -> str:
         more = f", constraints={[str(constraint) for constraint in self.constraints]}" if self.constraints else ""
-        return f"Space({self._parameters!r}{more})"
+        shown = ", ".join(f"{name!r}: {_shown(parameter)}" for name, parameter in self._parameters.items())
+        return f"Space({{{shown}}}{more})"
 
     @property
     def constraints(self) -> tuple[Linear, ...]:
@@ -121,6 +128,26 @@ class Space:
         return _frozen(parameter.cardinality == math.inf for parameter in self.parameters)
 
     @cached_property
+    def lowest(self) -> Array:
+        """(d,) The lowest coordinate that a search moves to: 0, or that of the lowest active value."""
+        return np.array([p.lowest if isinstance(p, Conditional) else 0.0 for p in self.parameters])
+
+    def canonical(self, points: Array) -> Array:
+        """``points`` (n, d) with the coordinates of inactive parameters; the same array if none is conditional."""
+        return self.conditions.canonical(points) if self.conditions else points
+
+    def active(self, params: Mapping[str, object]) -> set[str]:
+        """The names of the parameters that are there, given the values of those that they depend on."""
+        return self.conditions.active_names(params, self._parameters) if self.conditions else set(self.names)
+
+    def replaced(self, params: Mapping[str, Any], name: str, value: object) -> dict[str, Any]:
+        """``params`` with one value replaced; what is no longer there is left out, what now is gets a middle value."""
+        point = self.conditions.filled(self.encode(params), np.empty((0, self.dim)))
+        i = self.names.index(name)
+        point[i] = self.parameters[i].encode(value)
+        return self.decode(point)
+
+    @cached_property
     def is_categorical(self) -> NDArray[np.bool_]:
         """(d,) Which parameters are Categorical."""
         return _frozen(parameter.kernel_kind == "categorical" for parameter in self.parameters)
@@ -131,7 +158,10 @@ class Space:
             raise ParameterError(f"expected a dict of names to values, got {params!r}")
         self._check_names(params)
         point = []
-        for name, parameter in self._parameters.items():
+        for name, parameter in zip(self.names, self.parameters, strict=True):
+            if isinstance(parameter, Conditional) and name not in params:
+                point.append(parameter.inactive)
+                continue
             try:
                 point.append(parameter.encode(params[name]))
             except ParameterError as error:
@@ -139,28 +169,37 @@ class Space:
         return np.array(point)
 
     def decode(self, point: Array) -> dict[str, Any]:
-        """One native Python value per parameter, in the order of the space."""
+        """One native Python value per active parameter, in the order of the space."""
         coordinates = self._coordinates(point)
+        flags = [True] * self.dim
+        if self.conditions:
+            flags = self.conditions.active(np.array([coordinates]))[0].tolist()
+            coordinates = self.canonical(np.array([coordinates]))[0].tolist()
         return {
             name: parameter.decode(u)
-            for (name, parameter), u in zip(self._parameters.items(), coordinates, strict=True)
+            for name, parameter, u, active in zip(self.names, self.parameters, coordinates, flags, strict=True)
+            if active
         }
 
     def native(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Check ``params`` and return plain Python values; values of continuous parameters are not rounded."""
         decoded = self.decode(self.encode(params))
         continuous = zip(self.names, self.is_continuous, strict=True)
-        return {name: float(params[name]) if free else decoded[name] for name, free in continuous}
+        return {name: float(params[name]) if free else decoded[name] for name, free in continuous if name in decoded}
 
     def from_uniform(self, u: Array) -> Array:
         """The point of d uniform draws in [0, 1), so that every value of a discrete parameter is possible."""
         draws = self._coordinates(u)
-        return np.array([p.from_uniform(draw) for p, draw in zip(self.parameters, draws, strict=True)])
+        point = np.array([p.from_uniform(draw) for p, draw in zip(self.parameters, draws, strict=True)])
+        canonical: Array = self.canonical(point[None])[0]
+        return canonical
 
     def draw(self, rng: np.random.Generator, fixed: Mapping[int, float]) -> Array:
         """A random point with the coordinates ``fixed``; it satisfies every constraint if that is possible."""
         point = self.from_uniform(rng.random(self.dim))
         point[list(fixed)] = list(fixed.values())
+        if self.conditions:
+            point = self.canonical(self.conditions.filled(point, np.empty((0, self.dim)))[None])[0]
         if not self.constraints or self.region.allows(point[None])[0]:
             return point
         allowed = self.region.draw(point, fixed, rng)
@@ -199,8 +238,17 @@ class Space:
         unknown = [name for name in params if name not in self._parameters]
         if unknown:
             raise ParameterError(self._unknown(unknown[0]))
-        if len(params) < self.dim:
-            missing = [name for name in self.names if name not in params]
+        active = self.active(params) if self.conditions else self._parameters.keys()
+        missing = [name for name in self.names if name in active and name not in params]
+        if extra := [name for name in params if name not in active]:
+            when = " and ".join(
+                f"{parent!r} is {' or '.join(map(repr, choices))}"
+                for parent, choices in (self._parameters[extra[0]].when or {}).items()
+            )
+            raise ParameterError(
+                f"parameter {extra[0]!r} is there only when {when}: leave it out of {dict(params)!r:.200}"
+            )
+        if missing:
             raise ParameterError(
                 f"expected a value for every parameter, but {format_list(missing)} are missing: add them"
             )
@@ -209,6 +257,11 @@ class Space:
         close = get_close_matches(str(name), self.names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"the space has {format_list(self.names)}"
         return f"no parameter is called {name!r}; {hint}"
+
+
+def _shown(parameter: Parameter) -> str:
+    """The parameter as it is written; its condition is no part of its own repr, which errors quote."""
+    return f"{repr(parameter)[:-1]}, when={dict(parameter.when)!r})" if parameter.when else repr(parameter)
 
 
 def _suggestion(given: object) -> str:

@@ -41,11 +41,26 @@ def optimize(
         str | None,
         typer.Option("--ray", metavar="ADDRESS", help="Evaluate on a Ray cluster: auto, local or ray://host:10001."),
     ] = None,
-    keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Do not stop when the first evaluations all fail.")
-    ] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="NAME",
+            help="Where suggestions are computed: local, processes, or ray (at --ray's address); overrides the file.",
+        ),
+    ] = None,
+    parts: Annotated[
+        int | None,
+        typer.Option("--parts", min=1, metavar="P", help="Parts of the factor graph for --engine processes or ray."),
+    ] = None,
+    keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not stop when evaluations fail.")] = False,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option("--stop", metavar="RULE", help="no-gain, target=0.1, time=2h, evaluations=50 or never."),
+    ] = None,
     picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE.png", help="Where to save the final picture.")
+        Path | None,
+        typer.Option("--picture", metavar="FILE", help="Where to save the final picture: .png, .pdf, .svg or .jpg."),
     ] = None,
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw no picture.")] = False,
 ) -> None:
@@ -57,7 +72,21 @@ def optimize(
     """
     from dechbo.studies.optimize import OptimizeArguments, optimize
 
-    arguments = OptimizeArguments(study, trials, workers, storage, seed, timeout, ray, keep_going, picture, no_picture)
+    arguments = OptimizeArguments(
+        study,
+        trials,
+        workers,
+        storage,
+        seed,
+        timeout,
+        ray,
+        keep_going,
+        picture,
+        no_picture,
+        engine=engine,
+        parts=parts,
+        stop=tuple(stop or ()),
+    )
     raise typer.Exit(optimize(arguments, _console()))
 
 
@@ -66,6 +95,7 @@ def best(study: Study, storage: Storage = None, as_json: Json = False) -> None:
 
     Example: dechbo best study.yaml --json
     """
+    from dechbo.studies.recommendation import print_recommendation, recommendation
     from dechbo.studies.summary import print_best
     from dechbo.studies.trial_table import trial_rows
 
@@ -75,10 +105,13 @@ def best(study: Study, storage: Storage = None, as_json: Json = False) -> None:
         typer.echo(f"no feasible trial yet in study {store.file.name!r} ({store.finished} finished)", err=True)
         raise typer.Exit(1)
     row = trial_rows([found], store.file.space.names)[0]
+    recommended = recommendation(store)
     if as_json:
-        _print_json({"study": store.file.name, "direction": store.file.direction, **asdict(row)})
+        more = {} if recommended is None else {"recommended": asdict(recommended)}
+        _print_json({"study": store.file.name, "direction": store.file.direction, **asdict(row), **more})
     else:
         print_best(store, row, _console())
+        print_recommendation(recommended, row, _console())
 
 
 def trials(
@@ -172,26 +205,29 @@ def export(
 def import_(
     study: Study,
     results: Annotated[
-        Path,
-        typer.Argument(help="CSV file with a column for each parameter and one for the value.", metavar="RESULTS.CSV"),
+        str,
+        typer.Argument(help="A CSV file, an Optuna database, or JSON of Ax or scikit-optimize.", metavar="RESULTS"),
     ],
     value: Annotated[
-        str | None, typer.Option("--value", metavar="COLUMN", help="Column of the value; 'value' by default.")
+        str | None, typer.Option("--value", metavar="COLUMN", help="Column or metric of the value; 'value' by default.")
     ] = None,
     storage: Storage = None,
+    from_study: Annotated[
+        str | None, typer.Option("--study", metavar="NAME", help="Study of an Optuna database with several.")
+    ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Import the good rows and list the others.")] = False,
 ) -> None:
-    """Import old results from CSV as a warm start.
+    """Import old results as a warm start: CSV (also of MLflow and W&B), an Optuna database, Ax or scikit-optimize.
 
     Example: dechbo import study.yaml old.csv --value loss
     """
     from dechbo.studies.manual import import_results
     from dechbo.studies.store import StudyStore
     from dechbo.studies.studyfile import StudyFile
-    from dechbo.studies.trial_csv import read_results
+    from dechbo.studies.trial_csv import read_source
 
     file = StudyFile.read(study)
-    old = read_results(results, file.space, value=value)  # first: a bad file creates no study
+    old = read_source(results, file.space, value=value, study=from_study)  # first: a bad file creates no study
     if not skip_bad:
         old.check()
     for line in import_results(StudyStore(file, storage=storage), old):
@@ -232,16 +268,63 @@ def tell(
         typer.Option("--constraint", metavar="NAME=VALUE", help="Feasible at or below 0; may be repeated."),
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="The trial failed and has no value.")] = False,
+    correct: Annotated[bool, typer.Option("--correct", help="Replace the value of a finished trial.")] = False,
     storage: Storage = None,
 ) -> None:
-    """Tell the value of a trial that was asked for.
+    """Tell the value of a trial that was asked for, or correct a wrong one.
 
     Example: dechbo tell study.yaml 3 0.71 --constraint cost=-2.5
     """
     from dechbo.studies.manual import tell_trial
 
     store = _open(study, storage)
-    typer.echo(tell_trial(store, number, value, constraint or [], failed=failed))
+    typer.echo(tell_trial(store, number, value, constraint or [], failed=failed, correct=correct))
+
+
+def retract(
+    study: Study,
+    numbers: Annotated[list[int], typer.Argument(help="The trials' numbers.", metavar="NUMBER…")],
+    undo: Annotated[bool, typer.Option("--undo", help="Let them count again.")] = False,
+    storage: Storage = None,
+) -> None:
+    """Leave trials out: they stay in the history, but are never modelled, and their points may come again.
+
+    Example: dechbo retract study.yaml 17
+    """
+    from dechbo.studies.manual import retract_trials
+
+    for line in retract_trials(_open(study, storage), numbers, undo=undo):
+        typer.echo(line)
+
+
+def retry(
+    study: Study,
+    numbers: Annotated[list[int] | None, typer.Argument(help="The trials' numbers.", metavar="[NUMBER…]")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="All trials that failed.")] = False,
+    storage: Storage = None,
+) -> None:
+    """Evaluate trials again: their results are left out, and their parameters are queued.
+
+    Example: dechbo retry study.yaml --failed
+    """
+    from dechbo.studies.manual import retry_trials
+
+    for line in retry_trials(_open(study, storage), numbers or [], failed=failed):
+        typer.echo(line)
+
+
+def enqueue(
+    study: Study,
+    settings: Annotated[list[str], typer.Argument(help="Parameters of the trial.", metavar="NAME=VALUE…")],
+    storage: Storage = None,
+) -> None:
+    """Queue a trial of your own; parameters that you leave out are chosen when it starts.
+
+    Example: dechbo enqueue study.yaml lr=0.1 layers=3
+    """
+    from dechbo.studies.manual import enqueue_trial
+
+    typer.echo(enqueue_trial(_open(study, storage, create=True), settings))
 
 
 def init(
@@ -261,9 +344,28 @@ def init(
     typer.echo(f"try it:  dechbo optimize {file}")
 
 
+def doctor(
+    study: Annotated[Path | None, typer.Argument(help="A study file to look at, too.", metavar="[STUDY.YAML]")] = None,
+    storage: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Show versions, threads, caches and the state of the storage, for a bug report.
+
+    Example: dechbo doctor study.yaml
+    """
+    from dechbo.studies.doctor import report
+
+    lines = list(report(study, storage))
+    if as_json:
+        _print_json(dict(lines))
+        return
+    for name, found in lines:
+        typer.echo(f"{name:<18}{found}")
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to ``dechbo``."""
-    for command in (init, optimize, best, trials, interactions, export, import_, ask):
+    for command in (init, optimize, best, trials, interactions, export, import_, ask, enqueue, retract, retry, doctor):
         app.command(command.__name__.rstrip("_"))(command)
     # -1.5 is a value here, not an option
     app.command("tell", context_settings={"ignore_unknown_options": True})(tell)
@@ -277,12 +379,9 @@ def _open(study: Path, storage: str | None, *, create: bool = False, readonly: b
 
 
 def _console() -> Console:
-    import sys
+    from dechbo.studies.terminal import text_console
 
-    from rich.console import Console
-
-    terminal = sys.stdout.isatty()
-    return Console(width=None if terminal else 120, force_terminal=None if terminal else False)
+    return text_console()
 
 
 def _print_json(content: Any) -> None:

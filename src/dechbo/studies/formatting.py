@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dechbo.interactions import Interaction
+from dechbo.interactions import MIN_SHARE, Interaction
 from dechbo.optimizer import AskInfo
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -87,7 +87,6 @@ def running_best(values: Sequence[float | None], direction: str) -> list[float]:
 DECIDED_BY = {
     "improvement": "none: chosen by the committee's expected improvement",
     "bound": "none: chosen by the committee's bound",
-    "doubt": "none: chosen by the doubting member, as little was gained lately",
     "feasibility": "none: chosen as the most probably feasible",
 }
 
@@ -118,7 +117,8 @@ def interaction_sentence(interaction: Interaction, dim: int) -> str:
     *names, last = interaction.scope
     who = "all parameters" if len(names) + 1 == dim > 2 else f"{', '.join(names)} and {last}" if names else last
     share = f"{percent(interaction.share)} of the variance" if interaction.share >= 0.001 else "no effect so far"
-    return f"{share}: {who} {certainty} interact ({percent(interaction.probability)})"
+    how = "interact" if interaction.share >= MIN_SHARE else "interact, too weakly to matter"
+    return f"{share}: {who} {certainty} {how} ({percent(interaction.probability)})"
 
 
 # ------------------------------------------------------------------------------- errors

@@ -20,8 +20,8 @@ from dechbo.integrations.optuna.trials import evaluated
 from dechbo.space import Space
 from dechbo.studies import formatting
 from dechbo.studies.storage import redacted_url
-from dechbo.studies.store import StudyStore
-from dechbo.studies.summary import print_text
+from dechbo.studies.store import StudyStore, own_evaluations
+from dechbo.studies.terminal import plain, print_text
 from dechbo.studies.trial_csv import OldResults, parse_limit, result_key
 from dechbo.studies.trial_table import trial_rows
 
@@ -60,15 +60,15 @@ def import_results(study: StudyStore, results: OldResults) -> Iterator[str]:
         yield from results.bad
 
 
-def fixed_params(space: Space, given: Sequence[str]) -> dict[str, Any] | None:
+def fixed_params(space: Space, given: Sequence[str], *, option: str = "--fix") -> dict[str, Any] | None:
     """The parameters of NAME=VALUE texts; None if there are none."""
     fixed: dict[str, Any] = {}
     for text in given:
-        name, value = _pair("--fix", text)
+        name, value = _pair(option, text, space.names)
         try:
             fixed[name] = parse_value(name, space[name], value)
         except ParameterError as error:
-            raise ParameterError(f"--fix {text}: {error}") from None
+            raise ParameterError(f"{option} {text}: {error}") from None
     return fixed or None
 
 
@@ -96,29 +96,87 @@ def print_asked(
     for trial in asked:
         table.add_column(f"trial {trial.number}", justify="right")
     for name in study.file.space.names:
-        table.add_row(name, *(formatting.setting(trial.params[name]) for trial in asked))
+        table.add_row(
+            plain(name),
+            *(plain(formatting.setting(trial.params[name]) if name in trial.params else "–") for trial in asked),
+        )
     console.print(table)
     command = shlex.join(["dechbo", "tell", str(path), str(asked[0].number)])
     more = "" if storage is None else f" --storage {shlex.quote(redacted_url(storage))}"
     print_text(console, f"\ntell its value:  {command} VALUE{more}\nif it failed:    {command} --failed{more}")
 
 
-def tell_trial(study: StudyStore, number: int, value: float | None, constraints: Sequence[str], *, failed: bool) -> str:
-    """Tell the outcome of a trial; returns a line with the best so far."""
+def tell_trial(
+    study: StudyStore,
+    number: int,
+    value: float | None,
+    constraints: Sequence[str],
+    *,
+    failed: bool,
+    correct: bool = False,
+) -> str:
+    """Tell the outcome of a trial, or ``correct`` it; returns a line with the best so far."""
     if failed == (value is not None):
         raise OptionError("tell a VALUE, or --failed if the experiment gave none")
     trial = next((trial for trial in study.trials if trial.number == number), None)
-    if trial is not None and trial.state.name == "RUNNING" and trial.system_attrs.get(OWNER):
+    if trial is not None and not correct and trial.state.name == "RUNNING" and trial.system_attrs.get(OWNER):
         raise StudyError(f"trial {number} is being evaluated by `dechbo optimize`, which tells its value")
     if value is not None and not math.isfinite(value):
         value, failed = None, True
     pairs = [] if failed else [_pair("--constraint", text) for text in constraints]
     limits = {name: parse_limit(f"--constraint {name}", text) for name, text in pairs}
-    study.tell(number, Outcome(value, limits, "told as failed" if failed else None, 0.0))
-    best = study.best
-    line = f"trial {number}: {'failed' if failed else formatting.number(value)}"
+    outcome = Outcome(value, limits, "told as failed" if failed else None, 0.0)
+    if correct:
+        study.correct(number, outcome)
+    else:
+        study.tell(number, outcome)
+    line = f"trial {number}: {'corrected to ' if correct else ''}{'failed' if failed else formatting.number(value)}"
     if any(limit > 0 for limit in limits.values()):
         line += ", infeasible"
+    return _with_best(study, number, line)
+
+
+def retract_trials(study: StudyStore, numbers: Sequence[int], *, undo: bool) -> Iterator[str]:
+    """Retract trials, or take them back in; yields a line for each."""
+    known = {trial.number for trial in study.trials}
+    if unknown := [number for number in numbers if number not in known]:
+        raise StudyError(f"study {study.file.name!r} has no trial {unknown[0]}: nothing was retracted")
+    for number in numbers:
+        study.retract(number, undo=undo)
+        what = "counts again" if undo else "retracted: kept, but never modelled, and its point may come again"
+        yield _with_best(study, number, f"trial {number}: {what}")
+
+
+def retry_trials(study: StudyStore, numbers: Sequence[int], *, failed: bool) -> Iterator[str]:
+    """Queue trials again: given ones, or all that ``failed``; yields a report."""
+    if failed == bool(numbers):
+        raise OptionError("give the numbers of trials, or --failed for all that failed")
+    chosen = list(numbers)
+    if failed:
+        chosen = [trial.number for trial in own_evaluations(study.trials) if trial.state.name == "FAIL"]
+    queued = [number for number in chosen if study.retry(number)]
+    yield f"{formatting.count(len(queued), 'trial')} queued again, the results left out"
+    if not chosen:
+        yield "no trial of this study has failed, apart from those that were tried again already"
+    elif len(queued) < len(chosen):
+        yield f"{formatting.count(len(chosen) - len(queued), 'trial')} queued before already"
+    if queued:
+        yield "`dechbo optimize` or `dechbo ask` takes them first"
+
+
+def enqueue_trial(study: StudyStore, given: Sequence[str]) -> str:
+    """Queue a trial with the parameters of NAME=VALUE texts."""
+    params = fixed_params(study.file.space, given, option="a setting")
+    if params is None:
+        raise OptionError("give at least one NAME=VALUE; the other parameters are chosen when the trial starts")
+    number = study.enqueue(params)
+    chosen = study.file.space.active(params) - params.keys()
+    rest = f"; {formatting.count(len(chosen), 'other parameter')} chosen when it starts" if chosen else ""
+    return f"trial {number} queued{rest}; `dechbo optimize` or `dechbo ask` takes it first"
+
+
+def _with_best(study: StudyStore, number: int, line: str) -> str:
+    best = study.best
     if best is None:
         return line
     if best.number == number:
@@ -126,8 +184,11 @@ def tell_trial(study: StudyStore, number: int, value: float | None, constraints:
     return f"{line}; best is {formatting.number(best.value)} (trial {best.number})"
 
 
-def _pair(option: str, text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
+def _pair(option: str, text: str, names: Sequence[str] = ()) -> tuple[str, str]:
+    """The two sides of NAME=VALUE; a name of ``names`` may contain the sign itself."""
+    known = [name for name in names if text.startswith(f"{name}=")]
+    longest = max(known, key=len, default=None)
+    name, sign, value = text.partition("=") if longest is None else (longest, "=", text[len(longest) + 1 :])
     if not sign or not name.strip() or not value.strip():
         raise OptionError(f"{option} takes NAME=VALUE, got {text!r}")
-    return name.strip(), value
+    return name if longest is not None else name.strip(), value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import shlex
 import shutil
 import sys
 import time
@@ -17,7 +16,8 @@ from typing import Any, ClassVar
 from dechbo.errors import StudyError
 from dechbo.execution.outcome import Outcome
 from dechbo.studies.command import run_command
-from dechbo.studies.template import placeholders, substitute
+from dechbo.studies.pruning import CurveReporter, Reporting
+from dechbo.studies.template import ALL_PARAMETERS, arguments_for, placeholders, split
 
 __all__ = ["CommandObjective", "Objective", "Outcome", "PythonObjective"]
 
@@ -33,6 +33,7 @@ class Objective:
     folder: Path
     timeout: float | None = field(default=None, kw_only=True)  # seconds
     retries: int = field(default=0, kw_only=True)  # how often a failed evaluation is tried again
+    repeats: int = field(default=1, kw_only=True)  # of a noisy evaluation, whose mean is the value
     log: Path | None = field(default=None, kw_only=True)  # where its output goes
 
     def load(self) -> None:
@@ -42,10 +43,16 @@ class Objective:
     def __call__(self, params: Mapping[str, Any]) -> Outcome:
         """Evaluate once; every failure is an Outcome."""
         started = time.perf_counter()
-        try:
-            outcome = self._evaluate(params)
-        except BaseException as error:  # also SystemExit: nothing that an objective does ends its worker
-            outcome = Outcome.of_exception(error, hidden=2)
+        outcomes = []
+        for repeat in range(self.repeats):
+            os.environ["DECHBO_REPEAT"] = str(repeat)
+            try:
+                outcomes.append(self._evaluate(params))
+            except BaseException as error:  # also SystemExit: nothing that an objective does ends its worker
+                outcomes.append(Outcome.of_exception(error, hidden=2))
+            if outcomes[-1].value is None:
+                break
+        outcome = outcomes[-1] if outcomes[-1].value is None else Outcome.mean_of(outcomes)
         return replace(outcome, seconds=time.perf_counter() - started)
 
     def _evaluate(self, params: Mapping[str, Any]) -> Outcome:
@@ -99,11 +106,12 @@ class CommandObjective(Objective):
 
     enforces_timeout: ClassVar[bool] = True  # so that a failure can show the last output
     arguments: tuple[str, ...] = field(kw_only=True)
+    reporting: Reporting | None = field(default=None, kw_only=True)  # of steps, while it runs
 
     @classmethod
     def split(cls, command: str | Sequence[str]) -> tuple[str, ...]:
         """The arguments of a command given as one text or as a list."""
-        return tuple(shlex.split(command)) if isinstance(command, str) else tuple(command)
+        return tuple(split(command)) if isinstance(command, str) else tuple(command)
 
     @property
     def placeholders(self) -> set[str]:
@@ -122,10 +130,11 @@ class CommandObjective(Objective):
             raise StudyError(f"objective: no program {program!r} in {where}, or it is not executable")
 
     def _evaluate(self, params: Mapping[str, Any]) -> Outcome:
-        arguments = [substitute(argument, params) for argument in self.arguments]
+        arguments = arguments_for(self.arguments, params, self.placeholders - {ALL_PARAMETERS})
         environment = {**os.environ, "DECHBO_PARAMS": json.dumps(dict(params))}
         environment["PATH"] = self._search_path(environment)
-        return run_command(arguments, self.folder, environment, timeout=self.timeout)
+        reporter = CurveReporter(self.reporting, os.environ.get("DECHBO_TRIAL"))
+        return run_command(arguments, self.folder, environment, timeout=self.timeout, reporter=reporter)
 
     @staticmethod
     def _search_path(environment: Mapping[str, str]) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING
 
+from dechbo import compiled
 from dechbo.execution.outcome import Outcome
 from dechbo.interactions import Interaction, strongest
 from dechbo.optimizer import AskInfo
 from dechbo.studies import formatting
+from dechbo.studies.pace import Pace
+from dechbo.studies.terminal import plain, printable
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
 
     from dechbo.studies.run import Event
 
-LONG_ASK_SECONDS = 3.0  # a longer first ask gets an explanation
-PACE_TRIALS = 25  # the latest trials, from which the time left is estimated
 MAX_PANEL_WIDTH = 110
 CTRL_C = "Ctrl-C stops after the running trials; the same command continues later."
+COMPILING = "Compiling the inner loops of the models: about half a minute, once on a machine."
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,10 @@ class ProgressPanel:
         dim: int,
         progress: Progress | None = None,
         interactions: str | Sequence[Interaction] = (),
+        workers: int = 1,
         note: str = CTRL_C,
         clock: Callable[[], float] = time.monotonic,
+        compiling: Callable[[], bool] = compiled.is_compiling,
     ) -> None:
         self.name, self.direction, self.target, self.dim = name, direction, target, dim
         self.progress = progress or Progress()
@@ -78,30 +80,36 @@ class ProgressPanel:
         self._note_text = note
         self._clock = clock
         self._asking: float | None = None  # since when
-        self._has_model = False  # whether a model has made a suggestion in this run
-        self._finishes: deque[tuple[float, int]] = deque([(clock(), self.progress.finished)], PACE_TRIALS + 1)
+        self._compiling = compiling
+        self._pace = Pace(workers, clock())
+        self._before, self._own = self.progress.finished, 0  # trials finished before this run, and by it
 
     def update(self, event: Event, progress: Progress | None = None) -> None:
         """Take in an event, and the progress after it if known."""
         if progress is not None:
             self.progress = progress
         now = self._clock()
-        self._asking = now if event.kind == "asking" else None
+        asked_at, self._asking = self._asking, now if event.kind == "asking" else None
         if event.kind == "started":
             assert event.number is not None
             self.running[event.number] = now
             self.info = event.info
-            self._has_model |= event.info is not None and event.info.graph is not None
+            if asked_at is not None and event.info is not None:
+                by_model = event.info.source != "initial design"
+                self._pace.asked(self.progress.finished, now - asked_at, by_model=by_model)
         elif event.kind in ("finished", "failed"):
             assert event.number is not None
             assert event.outcome is not None
             self.running.pop(event.number, None)
-            self._finishes.append((now, self.progress.finished))
+            self._own += 1
+            self._pace.evaluated(event.outcome.seconds, now)
             self._finish(event.number, event.outcome)
 
     def _finish(self, number: int, outcome: Outcome) -> None:
         took = formatting.duration(outcome.seconds)
-        if outcome.value is None:
+        if outcome.pruned:
+            self.last = f"trial {number}: pruned after {took}"
+        elif outcome.value is None:
             self.failures[formatting.error_kind(outcome.error)] += 1
             self.last = f"trial {number} failed after {took}: {formatting.error_summary(outcome.error)}"
         else:
@@ -110,11 +118,10 @@ class ProgressPanel:
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate from the pace of the latest trials; None before there are two."""
-        finishes = list(self._finishes)  # a copy: the display's thread reads while the run's thread writes
-        # other processes may have finished trials between two of ours
-        steps = [(b - a) / max(1, n - m) for (a, m), (b, n) in pairwise(finishes)]
-        return median(steps) * max(0, self.target - self.progress.finished) if len(steps) >= 2 else None
+        """An estimate from asks and evaluations apart; None before two trials have ended."""
+        left = self._pace.seconds_left(self.progress.finished, self.target)
+        others = max(0, self.progress.finished - self._before - self._own)  # finished by other processes meanwhile
+        return None if left is None else left * self._own / max(1, self._own + others)
 
     @property
     def best_values(self) -> list[float]:
@@ -125,7 +132,7 @@ class ProgressPanel:
         """A finished trial as one line of a log."""
         assert event.outcome is not None
         outcome, left, now = event.outcome, self.seconds_left, self.progress
-        value = "failed" if outcome.value is None else formatting.number(outcome.value)
+        value = "pruned" if outcome.pruned else "failed" if outcome.failed else formatting.number(outcome.value)
         parts = [
             f"trial {event.number:<5} {value:<12}",
             f"best {formatting.number(now.best and now.best[1]):<12}",
@@ -133,8 +140,8 @@ class ProgressPanel:
             f"{now.finished} of {self.target}",
         ]
         if left is not None and now.finished < self.target:
-            parts.append(f"{formatting.duration(left)} left")
-        if outcome.value is None:
+            parts.append(f"{self._at_least}{formatting.duration(left)} left")
+        if outcome.failed:
             parts.append(formatting.error_summary(outcome.error))
         elif _violated(outcome):
             parts.append(f"infeasible: {_violated(outcome)}")
@@ -154,8 +161,8 @@ class ProgressPanel:
         facts.add_column(style="dim", no_wrap=True, min_width=12)
         facts.add_column(overflow="ellipsis", no_wrap=True, ratio=1)
         for name, text in self._facts(width - 24).items():
-            facts.add_row(name, text)
-        title = Text.assemble(("dechbo", "bold"), " · ", self.name)
+            facts.add_row(name, plain(text) if isinstance(text, str) else text)
+        title = Text.assemble(("dechbo", "bold"), " · ", printable(self.name))
         note = Text(self._note(), style="yellow" if self.interrupted else "dim")
         return Group(Panel(facts, title=title, title_align="left", width=width, padding=(0, 1)), note)
 
@@ -175,7 +182,7 @@ class ProgressPanel:
         facts["gap"] = formatting.certificate(self.info)
         facts["interactions"] = self._interactions()
         if self.progress.failed:
-            facts["failed"] = Text(self._failures(), style="red")
+            facts["failed"] = plain(self._failures(), "red")
         return facts
 
     def _best(self, room: int) -> RenderableType:
@@ -192,7 +199,11 @@ class ProgressPanel:
         left = self.seconds_left
         if left is None or self.progress.finished >= self.target:
             return ""
-        return f"about {formatting.duration(max(left, 1.0))} left"
+        return f"{self._at_least or 'about '}{formatting.duration(max(left, 1.0))} left"
+
+    @property
+    def _at_least(self) -> str:
+        return "more than " if self._pace.is_lower_bound else ""
 
     def _running(self) -> str:
         now = self._clock()
@@ -226,9 +237,7 @@ class ProgressPanel:
     def _note(self) -> str:
         if self.interrupted:
             return interrupt_note(len(self.running))
-        if self._asking is not None and not self._has_model and self._clock() - self._asking > LONG_ASK_SECONDS:
-            return "The first model on a machine compiles its inner loops: half a minute, only once."
-        return self._note_text
+        return COMPILING if self._asking is not None and self._compiling() else self._note_text
 
 
 def interrupt_note(running: int) -> str:

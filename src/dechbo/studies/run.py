@@ -13,10 +13,12 @@ from dechbo.integrations.optuna import this_process
 from dechbo.integrations.optuna.adapter import trial_id
 from dechbo.integrations.optuna.recovery import Heartbeats, abandon, recover_silent
 from dechbo.optimizer import AskInfo
+from dechbo.studies.formatting import error_kind
 from dechbo.studies.storage import storage_errors
-from dechbo.studies.store import StudyStore
+from dechbo.studies.store import AskInterrupted, StudyStore
 
 MAX_FIRST_FAILURES = 5  # a run ends after this many failures if no evaluation has ever succeeded
+MAX_EQUAL_FAILURES = 3  # and after this many in a row with the same error
 STUDY_CHECK_SECONDS = 0.5  # between two checks of what other processes do
 
 Kind = Literal["asking", "started", "finished", "failed", "recovered"]
@@ -43,6 +45,35 @@ class _Trial:
     info: AskInfo | None
 
 
+@dataclass
+class Failures:
+    """The failures of a run, to end it before it burns a study on a typo."""
+
+    total: int = 0
+    kind: tuple[str, str] | None = None  # of the latest failures
+    equal: int = 0  # how many of that kind in a row
+    error: str = ""
+
+    def add(self, outcome: Outcome) -> None:
+        """Count an evaluation."""
+        if not outcome.failed:
+            self.kind, self.equal = None, 0
+            return
+        kind, self.error = error_kind(outcome.error), outcome.error or ""
+        self.equal = self.equal + 1 if kind == self.kind else 1
+        self.kind, self.total = kind, self.total + 1
+
+    def check(self, *, any_success: bool) -> None:
+        """Raise AllEvaluationsFailed if there is no point in going on."""
+        if self.equal >= MAX_EQUAL_FAILURES:
+            raise AllEvaluationsFailed(f"{self.equal} evaluations in a row failed with the same error:\n{self.error}")
+        if self.total >= MAX_FIRST_FAILURES and not any_success:
+            raise AllEvaluationsFailed(
+                f"the first {self.total} evaluations of this run all failed, and so did all before; the last one:\n"
+                f"{self.error}"
+            )
+
+
 def _ignore(_: Event) -> None: ...
 
 
@@ -67,11 +98,12 @@ class StudyRun(StudyStore):
         """Evaluate until the study has ``target`` finished trials, ``timeout`` seconds are over or ``stop()`` is True.
 
         Running trials may finish. If an exception (or KeyboardInterrupt) ends the run, they become stale and the next
-        run retries them. Unless ``keep_going``, a study whose first evaluations all fail ends early.
+        run retries them. Unless ``keep_going``, it ends early if three evaluations in a row fail with the same error,
+        or if the first ones of a study all fail.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         running: dict[int, _Trial] = {}
-        failures, ending = 0, False
+        failures, ending = Failures(), False
 
         def over() -> bool:
             nonlocal ending
@@ -83,7 +115,10 @@ class StudyRun(StudyStore):
             try:
                 while True:
                     free = not over() and len(running) < executor.capacity
-                    started = free and self._start(executor, running, beats, on_event, over)
+                    try:
+                        started = free and self._start(executor, running, beats, on_event, over)
+                    except AskInterrupted:
+                        started = True
                     if not running and (ending or self._done()):
                         return
                     if not running and not started:
@@ -91,12 +126,9 @@ class StudyRun(StudyStore):
                         continue
                     for number, outcome in executor.wait(0.0 if started else STUDY_CHECK_SECONDS):
                         self._finish(running.pop(number), outcome, beats, on_event)
-                        failures += outcome.failed
-                        if failures >= MAX_FIRST_FAILURES and not keep_going and self.failed == self.finished:
-                            raise AllEvaluationsFailed(
-                                f"the first {failures} evaluations of this run all failed, and so did all before; the "
-                                f"last one:\n{outcome.error}"
-                            )
+                        failures.add(outcome)
+                        if not keep_going:
+                            failures.check(any_success=self.failed < self.finished)
             finally:
                 for trial in running.values():  # after an exception: the next run retries them
                     abandon(self.study, trial.trial_id)
@@ -110,7 +142,9 @@ class StudyRun(StudyStore):
         over: Callable[[], bool],
     ) -> bool:
         """Start one more trial if the study needs one; False if not."""
+        self._choosing = True  # also while another process chooses, and we wait for it
         with self._lock():
+            self._choosing = False
             for number in recover_silent(self.study, [trial.trial_id for trial in running.values()]):
                 on_event(Event("recovered", number))
             if self._remaining() <= 0:

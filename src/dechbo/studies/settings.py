@@ -163,7 +163,7 @@ def _enqueued(trial: FrozenTrial, space: Space) -> dict[str, Any] | None:
         for name, parameter in zip(space.names, space.parameters, strict=True):
             if name in given:
                 parameter.encode(given[name])
-        complete = len(given) == len(space.names)
+        complete = set(given) >= space.active(given)
         return dict(given) if not complete or space.allows(space.encode(given)) else None
     except ParameterError:
         return None

@@ -35,10 +35,12 @@ seed: 0                     # same seed, same trials (with one worker)
 
 # factors: [[lr, width]]    # parameters that interact, if you know them; learned by default
 # constraints: ["layers + 10*drop <= 12"]   # known linear constraints, never violated
-# storage: sqlite:///{name}.db   # the default; postgresql://user:password@host/database for several machines
+# storage: sqlite:///{name}.db   # the default; postgresql://user@host/database for several machines
+#                             (its password in ~/.pgpass or $PGPASSWORD, never in this file)
 """
 TRAIN = '''"""The objective of the study in {file}. Put your own training here."""
 
+import argparse
 import math
 
 
@@ -47,6 +49,13 @@ def run(lr, drop, layers, width, act):
     depth = abs(layers - 3) * (0.15 if act == "relu" else 0.3)
     step = (math.log10(lr) + 3 - 0.5 * math.log10(64 / width)) ** 2  # wide networks want small steps
     return 0.1 + 0.2 * step + depth + 0.5 * (drop - 0.25) ** 2 + 2 / width
+
+
+if __name__ == "__main__":  # for the study's command: python train.py --lr 0.01 …
+    parser = argparse.ArgumentParser()
+    for name, kind in {{"lr": float, "drop": float, "layers": int, "width": int, "act": str}}.items():
+        parser.add_argument(f"--{{name}}", type=kind, required=True)
+    print(run(**vars(parser.parse_args())))
 '''
 
 

@@ -20,9 +20,11 @@ from dechbo.execution.outcome import Outcome, shortened_error
 from dechbo.integrations.optuna import OWNER, DecHBOSampler, distributions_of
 from dechbo.integrations.optuna.adapter import database_of, storage_of, study_id, trial_id
 from dechbo.integrations.optuna.recovery import recover_silent
+from dechbo.integrations.optuna.revisions import correct, current_trials, retract, retry
 from dechbo.integrations.optuna.trials import (
     CONSTRAINT,
     FIXED,
+    NOISE,
     RETRIES,
     best_trial,
     evaluated,
@@ -30,6 +32,9 @@ from dechbo.integrations.optuna.trials import (
     retried_numbers,
 )
 from dechbo.optimizer import AskInfo, Optimizer
+from dechbo.search.engine import Engine
+from dechbo.space.fixed import check_fixed
+from dechbo.studies.engines import quiet_engine
 from dechbo.studies.locks import exclusive
 from dechbo.studies.settings import load_study
 from dechbo.studies.storage import (
@@ -49,12 +54,17 @@ IMPORTED = "dechbo:imported"  # system attribute of a trial: an old result that 
 NextTrial = tuple[FrozenTrial, AskInfo | None]  # a trial, and how its parameters were found
 
 
+class AskInterrupted(BaseException):
+    """An ask was interrupted before it had a point. Not an Exception: nothing on the way may swallow it."""
+
+
 class StudyStore:
     """The study of a file in its storage, created there if it is new and ``create`` is True.
 
     ``storage``, ``trials`` and ``seed`` override those of the file. A relative SQLite path in the file is relative to
     the file's folder, one in ``storage`` to the current folder. With ``readonly`` nothing is written and no lock is
-    taken (SQLite may leave files of its own).
+    taken (SQLite may leave files of its own). ``engine`` computes the suggestions; without one that of the file does,
+    in this process.
     """
 
     def __init__(
@@ -68,8 +78,10 @@ class StudyStore:
         readonly: bool = False,
         interval: int = HEARTBEAT_SECONDS,
         grace: int = GRACE_SECONDS,
+        engine: Engine | None = None,
     ) -> None:
         self.file = file
+        self._engine = engine
         self.target = file.trials if trials is None else checks.whole("trials", trials, 1)  # finished ones at the end
         seed = None if seed is None else checks.whole("seed", seed, 0)
         self.url = file.storage if storage is None else absolute_url(storage, Path.cwd())
@@ -86,6 +98,7 @@ class StudyStore:
         self._distributions = distributions_of(file.space)
         self.sampler = self._sampler()
         self.study.sampler = self.sampler
+        self._choosing = False  # whether a point is being computed, with nothing half written
 
     # ------------------------------------------------------------ ask and tell
 
@@ -107,19 +120,55 @@ class StudyStore:
         if trial is None:
             raise StudyError(f"study {self.file.name!r} has no trial {number}")
         if trial.state != TrialState.RUNNING or not self._write_outcome(trial_id(trial), outcome):
-            raise StudyError(f"trial {number} is not running, but {trial.state.name.lower()}: it cannot be told")
+            done = trial.state.is_finished()
+            hint = f"; `dechbo tell … {number} VALUE --correct` replaces its value" if done else ""
+            raise StudyError(f"trial {number} is not running, but {trial.state.name.lower()}: it cannot be told{hint}")
 
     def add(self, params: Mapping[str, Any], outcome: Outcome) -> FrozenTrial:
         """Add an old result. The sampler learns from it, but it does not count towards the number of trials."""
         state = TrialState.FAIL if outcome.failed else TrialState.COMPLETE
         return self._create_trial(self.file.space.native(params), state, {IMPORTED: True}, outcome)
 
+    def retract(self, number: int, *, undo: bool = False) -> None:
+        """Leave a trial out of everything that counts; it stays in the study, and its point may come again."""
+        with storage_errors(self.url):
+            retract(self.study, number, undo=undo)
+
+    def correct(self, number: int, outcome: Outcome) -> None:
+        """Replace the value of a finished trial."""
+        with storage_errors(self.url):
+            correct(self.study, number, outcome.value, dict(outcome.constraints) or None)
+
+    def retry(self, number: int) -> bool:
+        """Queue a finished trial again, its result left out; False if it is queued already."""
+        with storage_errors(self.url), self._lock():
+            return retry(self.study, number)
+
+    def enqueue(self, params: Mapping[str, Any]) -> int:
+        """Queue a trial with these parameters; the missing ones are chosen when it starts. Returns its number."""
+        space = self.file.space
+        fixed = check_fixed(space, params)
+        if set(fixed) >= space.active(fixed) and not space.allows(space.encode(fixed)):
+            raise ParameterError(f"{fixed} breaks {' and '.join(repr(str(line)) for line in space.constraints)}")
+        with storage_errors(self.url), self._lock():
+            trial = optuna.trial.create_trial(state=TrialState.WAITING, system_attrs={FIXED: fixed})
+            created = storage_of(self.study).create_new_trial(study_id(self.study), template_trial=trial)
+            return storage_of(self.study).get_trial(created).number
+
+    def stop_choosing(self) -> None:
+        """From a signal handler: end the choice of a point, if one is under way, by AskInterrupted.
+
+        Nothing is lost: no trial exists yet, and the next ask chooses the same point.
+        """
+        if self._choosing:
+            raise AskInterrupted
+
     # ----------------------------------------------------------------- queries
 
     @property
     def trials(self) -> list[FrozenTrial]:
-        """All trials, by number."""
-        return self.study.get_trials(deepcopy=False)
+        """All trials, by number, with retractions and corrections applied."""
+        return current_trials(self.study)
 
     @property
     def finished(self) -> int:
@@ -148,7 +197,9 @@ class StudyStore:
 
     def _sampler(self) -> DecHBOSampler:
         options = dict(self.file.options)
-        graph = options.pop("graph", None)
+        graph, engine = options.pop("graph", None), options.pop("engine", "local")
+        options.pop("parts", None)
+        options["engine"] = quiet_engine(engine) if self._engine is None else self._engine
         if "beta" in options:
             options["theory"] = TheoryOptions(beta=options.pop("beta"))
         return DecHBOSampler(
@@ -179,7 +230,7 @@ class StudyStore:
             if waiting is not None:
                 return self._start_waiting(waiting, owner, on_ask, stopped)
         on_ask()
-        params = self.sampler.suggest(self.study, fixed=fixed)
+        params = self._suggest(fixed, stopped)
         if stopped():  # nothing is stored, so the next ask returns the same parameters
             return None
         attributes = {} if owner is None else {OWNER: owner}
@@ -191,10 +242,10 @@ class StudyStore:
         """Start a waiting trial: store its missing parameters and its owner, and only then set it running."""
         storage, waiting = storage_of(self.study), trial_id(trial)
         try:
-            params, info = self._all_params(trial, on_ask)
+            params, info = self._all_params(trial, on_ask, stopped)
             if stopped():
                 return None
-            for name in [name for name in self.file.space.names if name not in trial.params]:
+            for name in [name for name in self.file.space.names if name in params and name not in trial.params]:
                 distribution = self._distributions[name]
                 storage.set_trial_param(waiting, name, distribution.to_internal_repr(params[name]), distribution)
             if owner is None:  # a process that died before it set the trial running may have left its name
@@ -211,23 +262,39 @@ class StudyStore:
             return None
         return self._read_trial(waiting), info
 
-    def _all_params(self, trial: FrozenTrial, on_ask: Callable[[], None]) -> tuple[Mapping[str, Any], AskInfo | None]:
+    def _all_params(
+        self, trial: FrozenTrial, on_ask: Callable[[], None], stopped: Callable[[], bool]
+    ) -> tuple[Mapping[str, Any], AskInfo | None]:
         """All parameters of a waiting trial; the sampler suggests those that were not enqueued."""
         space = self.file.space
         given = dict(trial.system_attrs.get(FIXED) or {})
-        if set(trial.params) >= set(space.names):
-            given = {name: trial.params[name] for name in space.names}
-        if set(given) >= set(space.names):
+        if set(trial.params) >= space.active(trial.params):
+            given = {name: trial.params[name] for name in space.names if name in trial.params}
+        if set(given) >= space.active(given):
             point = space.encode(given)
             if RETRIES not in trial.system_attrs and not space.allows(point):
                 raise ParameterError(f"{given} breaks {' and '.join(repr(str(line)) for line in space.constraints)}")
             return space.decode(point), None
         on_ask()
-        params = self.sampler.suggest(self.study, fixed=given)
+        params = self._suggest(given, stopped)
         if any(params[name] != value for name, value in trial.params.items() if name in params):
             # a process died while it stored the parameters, and the history has changed since
-            params = self.sampler.suggest(self.study, fixed={**given, **trial.params})
+            params = self._suggest({**given, **trial.params}, stopped)
         return params, self.sampler.info
+
+    def _suggest(self, fixed: Mapping[str, Any] | None, stopped: Callable[[], bool]) -> dict[str, Any]:
+        """The sampler's suggestion; ``stop_choosing`` may end it."""
+        self._choosing = True
+        try:
+            if stopped():  # since the last look, and before this could be interrupted
+                raise AskInterrupted
+            return self.sampler.suggest(self.study, fixed=fixed)
+        except Exception:
+            if stopped():  # an interrupted compilation swallows AskInterrupted and raises an error of its own
+                raise AskInterrupted from None
+            raise
+        finally:
+            self._choosing = False
 
     def _create_trial(
         self,
@@ -241,7 +308,7 @@ class StudyStore:
             state=state,
             value=None if outcome is None else outcome.value,
             params=dict(params),
-            distributions=self._distributions,
+            distributions={name: self._distributions[name] for name in params},
             constraints=None if outcome is None else dict(outcome.constraints),
             system_attrs=dict(attributes),
         )
@@ -250,7 +317,7 @@ class StudyStore:
     def _read_trial(self, trial_id: int) -> FrozenTrial:
         """A trial with its parameters in the order of the file."""
         trial = storage_of(self.study).get_trial(trial_id)
-        trial.params = {name: trial.params[name] for name in self.file.space.names}
+        trial.params = {name: trial.params[name] for name in self.file.space.names if name in trial.params}
         return trial
 
     def _write_outcome(self, trial_id: int, outcome: Outcome) -> bool:
@@ -260,12 +327,22 @@ class StudyStore:
         """
         storage = storage_of(self.study)
         try:
-            storage.set_trial_user_attr(trial_id, "seconds", round(outcome.seconds, 3))
+            if outcome.seconds > 0:  # 0: told by hand
+                storage.set_trial_user_attr(trial_id, "seconds", round(outcome.seconds, 6))
+            if outcome.noise is not None:
+                storage.set_trial_user_attr(trial_id, NOISE, outcome.noise)
             if outcome.error is not None or "error" in storage.get_trial_user_attrs(trial_id):  # of a first attempt
                 error = None if outcome.error is None else shortened_error(outcome.error, MAX_STORED_ERROR)
                 storage.set_trial_user_attr(trial_id, "error", error)
+            if outcome.curve:
+                stored = storage.get_trial(trial_id).intermediate_values
+                for step, value in outcome.curve.items():
+                    if step not in stored:
+                        storage.set_trial_intermediate_value(trial_id, step, value)
             for name, value in outcome.constraints.items():
                 storage.set_trial_system_attr(trial_id, f"{CONSTRAINT}{name}", value)
+            if outcome.pruned:
+                return storage.set_trial_state_values(trial_id, state=TrialState.PRUNED)
             if outcome.value is None:
                 return storage.set_trial_state_values(trial_id, state=TrialState.FAIL)
             return storage.set_trial_state_values(trial_id, state=TrialState.COMPLETE, values=[outcome.value])

@@ -25,6 +25,8 @@ from pydantic import (
 from dechbo.errors import DechboError, SpaceError, StorageError, StudyError
 from dechbo.space import Categorical, Float, Int, Parameter, Space
 from dechbo.studies.objective import CommandObjective, PythonObjective
+from dechbo.studies.pruning import PRUNERS, PrunerSettings
+from dechbo.studies.stopping import NoGain, Stopping, seconds
 from dechbo.studies.storage import absolute_url, file_url, redacted_url
 from dechbo.studies.template import ALL_PARAMETERS
 from dechbo.studies.yaml_source import YamlSource, as_text, as_whole, expected, hint, wrong
@@ -49,6 +51,8 @@ class StudyFile:
     trials: int = DEFAULT_TRIALS
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)  # of the sampler
+    pruner: PrunerSettings | None = None  # of commands that print steps
+    stopping: Stopping = field(default_factory=Stopping)  # when a run ends early
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> StudyFile:
@@ -63,7 +67,9 @@ class StudyFile:
             path=place,
             name=study.name,
             space=study.space(study.constraints),
-            objective=None if study.objective is None else study.objective.build(place.parent, study.name),
+            objective=None
+            if study.objective is None
+            else study.objective.build(place.parent, study.name, study.repeats),
             storage=study.storage or file_url(place.with_name(f"{study.name}.db")),
             direction=study.direction,
             factors=None if study.factors is None else tuple(map(tuple, study.factors)),
@@ -71,6 +77,10 @@ class StudyFile:
             trials=study.trials,
             seed=study.seed,
             options=study.options.model_dump(exclude_unset=True),
+            stopping=study.stop.build(),
+            pruner=None
+            if study.pruner is None
+            else PrunerSettings(study.pruner["name"], {k: v for k, v in study.pruner.items() if k != "name"}),
         )
 
 
@@ -102,6 +112,16 @@ class _Section(BaseModel):
         return data
 
 
+def _plain_choices(when: object) -> object:
+    """For each parent a list of plain choices, where the file may have a single one."""
+    if not isinstance(when, dict):
+        return when
+    return {name: json.loads(json.dumps(c if isinstance(c, list) else [c])) for name, c in when.items()}
+
+
+When = Annotated[dict[str, list[bool | int | float | str | None]], BeforeValidator(_plain_choices)]
+
+
 class _Float(_Section):
     numeric: ClassVar[Any] = Float
 
@@ -110,6 +130,7 @@ class _Float(_Section):
     high: Number
     log: bool = False
     step: Number | None = None
+    when: When | None = None
 
     @model_validator(mode="after")
     def _is_a_range(self) -> _Float:
@@ -122,11 +143,28 @@ class _Float(_Section):
             raise wrong("give log or a step, not both", "step")
         if step is not None and not 0 < step <= high - low:
             raise wrong(f"expected a step above 0 and at most high - low, got {step!r}", "step")
+        if step is not None and not self.log:
+            self._check_last_step()
         return self
+
+    def _check_last_step(self) -> None:
+        """A range that its steps do not fill is refused: nobody would notice that ``high`` is never tried."""
+        try:
+            last = self.numeric(self.low, self.high, step=self.step).decode(1.0)
+        except SpaceError:
+            return  # said elsewhere
+        if not math.isclose(last, self.high, rel_tol=1e-9, abs_tol=1e-12 * (self.high - self.low)):
+            raise wrong(
+                f"steps of {self.step:g} from {self.low:g} end at {last:g}, not at {self.high:g}: "
+                f"write high: {last:g}, or another step",
+                "high",
+            )
 
     def build(self) -> Parameter:
         """The parameter. With a step, the last value that it reaches replaces ``high``, as Optuna wants it."""
-        options = {"log": self.log} if self.step is None else {"log": self.log, "step": self.step}
+        options: dict[str, Any] = {"log": self.log, "when": self.when}
+        if self.step is not None:
+            options["step"] = self.step
         parameter: Parameter = self.numeric(self.low, self.high, **options)
         return parameter if self.step is None else self.numeric(self.low, parameter.decode(1.0), **options)
 
@@ -143,6 +181,7 @@ class _Int(_Float):
 class _Categorical(_Section):
     type: Literal["categorical"]
     choices: Annotated[list[Any], Field(min_length=1)]
+    when: When | None = None
 
     @field_validator("choices")
     @classmethod
@@ -163,7 +202,7 @@ class _Categorical(_Section):
 
     def build(self) -> Parameter:
         """The parameter, with plain numbers as choices."""
-        return Categorical(json.loads(json.dumps(self.choices)))
+        return Categorical(json.loads(json.dumps(self.choices)), when=self.when)
 
 
 AnyParameter = Annotated[_Float | _Int | _Categorical, Field(discriminator="type")]
@@ -183,9 +222,14 @@ class _Objective(_Section):
             raise wrong(f'expected "module:function", got {self.python!r}', "python")
         return self
 
-    def build(self, folder: Path, name: str) -> PythonObjective | CommandObjective:
+    def build(self, folder: Path, name: str, repeats: int) -> PythonObjective | CommandObjective:
         """The objective; its output goes to NAME.log."""
-        common: dict[str, Any] = {"log": folder / f"{name}.log", "timeout": self.timeout, "retries": self.retries}
+        common: dict[str, Any] = {
+            "log": folder / f"{name}.log",
+            "timeout": self.timeout,
+            "retries": self.retries,
+            "repeats": repeats,
+        }
         if self.command is not None:
             return CommandObjective(folder, arguments=tuple(self.command), **common)
         return PythonObjective(folder, target=str(self.python), **common)
@@ -213,6 +257,59 @@ class _Options(_Section):
     beta: Literal["practical", "theory", "theory-factor"] | Annotated[Number, Field(ge=0)] | None = None
     noise: Annotated[Number, Field(ge=0)] | None = None
     n_initial: Annotated[Whole, Field(ge=1)] | None = None
+    engine: Literal["local", "processes", "ray"] | None = None
+    parts: Annotated[Whole, Field(ge=1)] | None = None
+
+
+def _as_seconds(value: object) -> object:
+    try:
+        return seconds(as_text(value)) if isinstance(value, (int, float, str)) else value  # type: ignore[arg-type]
+    except ValueError as error:
+        raise wrong(str(error)) from None
+
+
+class _NoGain(_Section):
+    trials: Annotated[Whole, Field(ge=1)] = NoGain.trials
+    epsilon: Annotated[Number, Field(ge=0)] | None = None
+    probability: Annotated[Number, Field(gt=0, lt=1)] = NoGain.probability
+
+
+class _Stop(_Section):
+    no_gain: Annotated[_NoGain | bool, Field(alias="no-gain")] = False
+    target: Number | None = None
+    time: Annotated[float, BeforeValidator(_as_seconds)] | None = None
+    evaluations: Annotated[Whole, Field(ge=1)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fields_are_known(cls, data: object) -> object:
+        for name in data if isinstance(data, dict) else ():
+            known = ("no-gain", "target", "time", "evaluations")
+            if name not in known:
+                raise wrong(f"unknown field{hint(name, known)}", name)
+        return data
+
+    def build(self) -> Stopping:
+        """The rules."""
+        rule: NoGain | None = NoGain() if self.no_gain is True else None
+        if isinstance(self.no_gain, _NoGain):
+            rule = NoGain(self.no_gain.trials, self.no_gain.epsilon, self.no_gain.probability)
+        return Stopping(rule, self.target, self.time, self.evaluations)
+
+
+def _named_pruner(value: object) -> object:
+    """A pruner as {"name": …, …}, where the file may have its name alone."""
+    given = {"name": value} if isinstance(value, str) else value
+    if isinstance(given, dict):
+        if given.get("name") not in PRUNERS:
+            raise wrong(f"expected the name of a pruner{hint(str(given.get('name')), PRUNERS)}")
+        plain = json.loads(json.dumps(given))
+        try:
+            PrunerSettings(plain["name"], {k: v for k, v in plain.items() if k != "name"}).build()
+        except StudyError as error:
+            raise wrong(str(error)) from None
+        return plain
+    return given
 
 
 class _Study(_Section):
@@ -226,6 +323,9 @@ class _Study(_Section):
     seed: Annotated[Whole, Field(ge=0)] = 0
     storage: Text | None = None
     options: _Options = _Options()
+    stop: _Stop = _Stop()
+    repeats: Annotated[Whole, Field(ge=1)] = 1
+    pruner: Annotated[dict[str, Any], BeforeValidator(_named_pruner)] | None = None
 
     @field_validator("name")
     @classmethod
@@ -265,6 +365,10 @@ class _Study(_Section):
                 raise wrong(f"expected distinct parameters, got {scope}", "factors", k)
         if self.factors is not None and self.options.graph is not None:
             raise wrong("give factors or options.graph, not both", "factors")
+        try:
+            self.space([])
+        except SpaceError as error:  # of a condition; it names the parameter
+            raise wrong(str(error), "parameters") from None
         for k in range(len(self.constraints)):
             try:
                 self.space(self.constraints[: k + 1])

@@ -16,13 +16,19 @@ from dechbo.data.csv import CsvTable, cell, format_value, matching_choices, pars
 from dechbo.errors import DataError, ParameterError, format_list
 from dechbo.execution.outcome import Outcome
 from dechbo.space import Categorical, Parameter, Space
+from dechbo.studies.old_results import as_records, is_database, json_rows, optuna_rows
+from dechbo.studies.storage import redacted_url
 from dechbo.studies.trial_table import TrialRow
 
 CONSTRAINT_PREFIX = "constraint:"
 TRIAL_COLUMNS = ("number", "state", "value", "feasible", "seconds", "error")
 NO_VALUES = {"nan", "failed", "fail", "none", "null", "inf", "-inf"}
-UNFINISHED_STATES = {"running", "asked", "waiting", "stale"}
-FAILED_STATES = {"failed", "fail", "pruned"}
+PARAMETER_PREFIXES = ("params.", "params_", "config.", "config/", "parameters.")  # MLflow, Optuna, W&B
+VALUE_PREFIXES = ("metrics.", "metrics_", "summary.", "summary/")
+STATE_COLUMNS = ("State", "status", "Status")
+UNFINISHED_STATES = {"running", "asked", "waiting", "stale", "scheduled", "pending", "queued"}
+LEFT_OUT_STATES = {"retracted", "retried"}  # with or without a value
+FAILED_STATES = {"failed", "fail", "pruned", "crashed", "killed"}
 MAX_ERRORS_SHOWN = 10
 
 
@@ -103,7 +109,24 @@ def to_csv(rows: Sequence[TrialRow], space: Space) -> str:
 
 def read_results(path: Path, space: Space, *, value: str | None = None) -> OldResults:
     """Read the old results of a CSV file with a header; ``value`` names the column of the objective."""
-    table = read_csv(path, space.names)
+    return results_of(path, read_csv(path, space.names), space, value=value)
+
+
+def read_source(source: str, space: Space, *, value: str | None = None, study: str | None = None) -> OldResults:
+    """Read old results of any kind: CSV, an Optuna database, or the JSON of Ax or scikit-optimize."""
+    if not is_database(source) and Path(source).suffix.lower() != ".json":
+        return read_results(Path(source), space, value=value)
+    rows = optuna_rows(source, study) if is_database(source) else json_rows(Path(source), space, value)
+    header, cells = as_records(rows, space)
+    table = CsvTable(header, list(enumerate(cells, 1)), ",")
+    name = "value" if "value" not in space.names else None
+    path = Path(redacted_url(source) if "://" in source else source)
+    return results_of(path, table, space, value=name)
+
+
+def results_of(path: Path, given: CsvTable, space: Space, *, value: str | None = None) -> OldResults:
+    """The old results of a table."""
+    table = CsvTable(_renamed(given.header, space, value), given.rows, given.separator)
     header, column = table.header, value if value is not None else trial_column("value", space)
     _check_header(path, header, column, space)
     used = {*space.names, column, *(trial_column(name, space) for name in TRIAL_COLUMNS)}
@@ -127,6 +150,23 @@ def read_results(path: Path, space: Space, *, value: str | None = None) -> OldRe
             numbers.add(number)
             results.good.append(old)
     return results
+
+
+def _renamed(header: Sequence[str], space: Space, value: str | None) -> list[str]:
+    """The header with the names of this study, for files of MLflow (params.lr, metrics.loss), W&B and Optuna."""
+    answer = list(header)
+    wanted = [*space.names, *([value] if value else [])]
+    for name in wanted:
+        if name not in answer:
+            prefixes = PARAMETER_PREFIXES if name in space.names else VALUE_PREFIXES
+            found = next((prefix + name for prefix in prefixes if prefix + name in answer), None)
+            if found is not None:
+                answer[answer.index(found)] = name
+    state = trial_column("state", space)
+    if state not in answer:
+        found = next((name for name in STATE_COLUMNS if name in answer and name not in space.names), None)
+        answer = [state if name == found else name for name in answer]
+    return answer
 
 
 def _check_header(path: Path, header: Sequence[str], column: str, space: Space) -> None:
@@ -153,12 +193,15 @@ def _record(table: CsvTable, cells: list[str], space: Space) -> dict[str, str]:
 def _old_result(line: int, record: Mapping[str, str], column: str, space: Space) -> OldResult | None:
     """The result of one row; None for a trial without a result."""
     state = record.get(trial_column("state", space), "").lower()
-    if state in UNFINISHED_STATES and not record[column]:
+    if state in LEFT_OUT_STATES or (state in UNFINISHED_STATES and not record[column]):
         return None
     failed = state in FAILED_STATES and not record[column]
-    if failed and any(_is_missing(space[name], record[name]) for name in space.names):
+    given = {name: record[name] for name in space.names}
+    if space.conditions:  # a cell may be empty where the parameter is not there
+        given = {name: text for name, text in given.items() if not (space[name].when and not text)}
+    if failed and any(_is_missing(space[name], text) for name, text in given.items()):
         return None  # it failed before it had all parameters
-    params = {name: parse_value(name, space[name], record[name]) for name in space.names}
+    params = {name: parse_value(name, space[name], text) for name, text in given.items()}
     if not space.allows(space.encode(params)):
         raise ParameterError(f"breaks the study's constraint {_most_violated(space, params)}")
     limits = {

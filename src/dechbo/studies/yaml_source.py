@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,16 @@ def as_text(value: object) -> object:
 
 
 def as_whole(value: object) -> object:
-    """The int of a float such as 1e3; any other value unchanged."""
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+    """The int of a float such as 1e3 or 1e18, by its text if it has one; any other value unchanged."""
+    if not isinstance(value, float) or not value.is_integer():
+        return value
+    if abs(value) < 2**53:
+        return int(value)
+    try:
+        exact = Decimal(getattr(value, "text", "").replace("_", ""))
+    except InvalidOperation:
+        return value
+    return int(exact) if exact == exact.to_integral_value() else value
 
 
 def wrong(message: str, *at: str | int) -> PydanticCustomError:

@@ -51,7 +51,7 @@ class Table:
     def cell(self, params: Mapping[str, Any]) -> tuple[int, ...]:
         """The index of a setting."""
         point = self.space.encode(params)
-        kinds = zip(point.tolist(), self.space.parameters, self.values.shape, strict=True)
+        kinds = zip(point.tolist(), [self.space[name] for name in self.space], self.values.shape, strict=True)
         return tuple(_index(u, parameter, size) for u, parameter, size in kinds)
 
     def setting(self, cell: Sequence[int]) -> dict[str, Any]:

@@ -70,6 +70,11 @@ def system_attributes(study: Study) -> dict[str, Any]:
     return study._storage.get_study_system_attrs(study._study_id)
 
 
+def user_attributes(study: Study) -> dict[str, Any]:
+    """All user attributes of a study; the studies that a ``HyperbandPruner`` shows its samplers have no public way."""
+    return study._storage.get_study_user_attrs(study._study_id)
+
+
 def set_system_attribute(study: Study, key: str, value: Any) -> None:
     """Write a system attribute of a study."""
     study._storage.set_study_system_attr(study._study_id, key, value)

@@ -33,7 +33,7 @@ def needs_warning(study: Study, trial: FrozenTrial, name: str) -> bool:
 def warning(trial: FrozenTrial, name: str) -> str:
     """The warning about such a parameter."""
     return (
-        f"parameter {name!r} of trial {trial.number} is sampled at random, because not all complete trials have it "
-        "with the same range; so are others like it. Pass search_space=… with the parameters that all trials have, or "
-        "silence this with warn_independent_sampling=False"
+        f"parameter {name!r} of trial {trial.number} is sampled at random: it has no single range, or no choice of "
+        "another parameter explains which trials have it; so are others like it. Pass search_space=Space({…}), where "
+        "when={…} makes a parameter conditional, or silence this with warn_independent_sampling=False"
     )

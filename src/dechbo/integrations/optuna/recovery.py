@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from optuna.distributions import BaseDistribution
 from optuna.search_space import intersection_search_space
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -99,13 +98,11 @@ def retry_stale(study: Study, trial: FrozenTrial) -> None:
 
 def _has_all_params(study: Study, trial: FrozenTrial) -> bool:
     """Whether a trial has all parameters that are suggested together; the others come out the same when resampled."""
-    sampler = study.sampler
-    space: dict[str, BaseDistribution]
-    if isinstance(sampler, DecHBOSampler):
-        space = sampler.infer_relative_search_space(study, trial)
-    else:
-        space = intersection_search_space(study.get_trials(deepcopy=False))
-    return bool(trial.params) and set(space) <= set(trial.params)
+    if not trial.params:
+        return False
+    if isinstance(study.sampler, DecHBOSampler):
+        return not study.sampler.lacks_parameters(study, trial)
+    return set(intersection_search_space(study.get_trials(deepcopy=False))) <= set(trial.params)
 
 
 class Heartbeats:

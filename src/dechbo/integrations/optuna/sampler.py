@@ -10,7 +10,6 @@ from typing import Any
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
-from optuna.search_space import intersection_search_space
 from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial
@@ -21,9 +20,11 @@ from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExha
 from dechbo.graph import FactorGraph
 from dechbo.integrations.optuna import adapter, independent_sampling
 from dechbo.integrations.optuna.attributes import store_graph, study_seed
+from dechbo.integrations.optuna.learned_space import learned_space
 from dechbo.integrations.optuna.processes import this_process
+from dechbo.integrations.optuna.revisions import current_trials
 from dechbo.integrations.optuna.scopes import checked_named_graph, graph_over
-from dechbo.integrations.optuna.spaces import Translation, distributions_of, is_modelled
+from dechbo.integrations.optuna.spaces import Translation, conditions_of, distributions_of, is_modelled
 from dechbo.integrations.optuna.study_optimizer import StudyOptimizer
 from dechbo.integrations.optuna.trials import FIXED, INDEX, HistoryReader, as_mapping, free_index, index_of
 from dechbo.optimizer import AskInfo, Optimizer
@@ -62,7 +63,8 @@ class DecHBOSampler(BaseSampler):
         Number of trials before the model is used. If None, 10, or fewer in small spaces.
     search_space
         A dict of names to Optuna distributions, or a ``dechbo.Space``. If None, the parameters that all complete
-        trials have with the same range; others, and those of the first trial, are sampled independently.
+        trials have with the same range, and those that trials have exactly with some choices of others (conditional
+        ones); the rest, and those of the first trial, are sampled independently.
     constraints
         Known linear constraints between a few parameters of ``search_space``, such as "a + b <= 1". Suggestions
         always satisfy them.
@@ -98,7 +100,8 @@ class DecHBOSampler(BaseSampler):
         if isinstance(search_space, Space) and not isinstance(constraints, (str, Linear)):
             constraints = [*search_space.constraints, *constraints]
         given = distributions_of(search_space) if isinstance(search_space, Space) else search_space
-        self._given = None if given is None else Translation.of(given, constraints)
+        self._conditions = conditions_of(search_space) if isinstance(search_space, Space) else {}
+        self._given = None if given is None else Translation.of(given, constraints, self._conditions)
         self._distributions = None if given is None else dict(given)
         self._graph = checked_named_graph(graph, None if given is None else list(given))
         self._reset()
@@ -149,7 +152,7 @@ class DecHBOSampler(BaseSampler):
         space = self._modelled(study) if around else search_space
         if not search_space.keys() <= space.keys() <= search_space.keys() | around.keys():
             space, around = search_space, {}
-        translation = self._translation(space)
+        translation = self._translation(study, space)
         given = {**as_mapping(trial.system_attrs.get(FIXED)), **around, **trial.params}
         fixed: Params = {}
         for name, axis in translation.axes.items():
@@ -160,7 +163,7 @@ class DecHBOSampler(BaseSampler):
                     continue
         params = self._ask(study, translation, fixed, own=trial.number)
         both = {**translation.constants, **translation.to_optuna(params)}
-        return {name: both[name] for name in search_space}
+        return {name: both[name] for name in search_space if name in both}  # without inactive ones
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -168,6 +171,9 @@ class DecHBOSampler(BaseSampler):
         """A random value that depends on the seed, the trial's index and the parameter's name."""
         _refuse_many_objectives(study)
         may_warn = self._warns and "independent" not in self._warned
+        may_warn = may_warn and param_name not in self._modelled(
+            study
+        )  # conditional, and seen with another choice only
         if may_warn and independent_sampling.needs_warning(study, trial, param_name):
             self._warn_once("independent", independent_sampling.warning(trial, param_name))
         storage, source = self._sources.get(adapter.trial_id(trial), (None, ""))
@@ -198,7 +204,7 @@ class DecHBOSampler(BaseSampler):
                 raise ParameterError(f"fixed {name!r}: expected its only value {value!r}, got {held[name]!r}")
         params = self._ask(study, self._given, self._given.from_optuna(held), own=None)
         both = {**self._given.constants, **self._given.to_optuna(params)}
-        return {name: both[name] for name in self._distributions}
+        return {name: both[name] for name in self._distributions if name in both}
 
     def optimizer(self, study: Study) -> Optimizer:
         """An ``Optimizer`` with the study's trials, for ``interactions()``, ``predict()`` and so on.
@@ -206,7 +212,7 @@ class DecHBOSampler(BaseSampler):
         A categorical choice that JSON cannot represent, such as NaN, appears as its index.
         """
         _refuse_many_objectives(study)
-        translation = self._given or self._translation(self._modelled(study))
+        translation = self._given or self._translation(study, self._modelled(study))
         if translation.space is None:
             raise NoObservations("no parameters to model yet: complete a trial first, or pass search_space=…")
         with self._lock:
@@ -224,7 +230,7 @@ class DecHBOSampler(BaseSampler):
         space = translation.space
         if space is None:
             return fixed
-        if len(fixed) == space.dim:
+        if space.active(fixed) <= fixed.keys():
             if not space.allows(space.encode(fixed)):
                 if own is None:
                     raise ParameterError(f"{fixed} breaks {' and '.join(map(repr, map(str, space.constraints)))}")
@@ -241,11 +247,12 @@ class DecHBOSampler(BaseSampler):
                     params = self._ask_with(optimizer.optimizer, fixed, own)
                     if own is None or not optimizer.is_taken(study, params, own):
                         break
-            except SpaceExhausted as error:
+            except SpaceExhausted:
                 repeated = None if own is None else optimizer.repeated_point(study, fixed, own)
                 if repeated is None:
                     raise
-                self._warn_once("exhausted", f"from now on, points are evaluated again: {error}")
+                known = format_list(list(space.names))
+                self._warn_once("exhausted", f"all points of {known} are evaluated, from now on they are repeated")
                 return repeated
             self._last = optimizer.optimizer.info
             if own is not None:
@@ -270,16 +277,26 @@ class DecHBOSampler(BaseSampler):
         _refuse_many_objectives(study)
         found = self._distributions
         if found is None:
-            found = intersection_search_space(study.get_trials(deepcopy=False))
+            found = learned_space(current_trials(study))[0]
         return {name: found[name] for name in sorted(found) if is_modelled(found[name])}
 
-    def _translation(self, search_space: Mapping[str, BaseDistribution]) -> Translation:
+    def lacks_parameters(self, study: Study, trial: FrozenTrial) -> bool:
+        """Whether a trial lacks parameters that are suggested together."""
+        space = self.infer_relative_search_space(study, trial)
+        translation = self._translation(study, space)
+        try:
+            return not translation.is_complete(translation.from_optuna(trial.params))
+        except ParameterError:
+            return not set(space) <= set(trial.params)
+
+    def _translation(self, study: Study, search_space: Mapping[str, BaseDistribution]) -> Translation:
         """The translation of a search space; only the given one has known constraints."""
         if self._given is not None and self._distributions is not None:
             axes = self._given.axes.keys()
             if search_space.keys() == axes and all(search_space[n] == self._distributions[n] for n in axes):
                 return self._given
-        return Translation.of(search_space)
+        conditions = self._conditions if self._distributions else learned_space(current_trials(study))[1]
+        return Translation.of(search_space, (), {n: when for n, when in conditions.items() if n in search_space})
 
     def _study_optimizer(self, study: Study, translation: Translation, space: Space) -> StudyOptimizer:
         """The cached optimizer for this study and space, or a new one."""
@@ -316,6 +333,8 @@ class DecHBOSampler(BaseSampler):
 def _refuse_many_objectives(study: Study) -> None:
     if len(study.directions) > 1:
         raise OptionError(
-            f"DecHBOSampler supports one objective, this study has {len(study.directions)}: combine them into one "
-            "value, or limit the others with trial.set_constraint"
+            f"DecHBOSampler supports one objective, this study has {len(study.directions)}. Ways out: combine them "
+            "into one value, such as a weighted sum or the largest of scaled ones; limit all but one with "
+            "trial.set_constraint; or use a sampler of Optuna that finds Pareto fronts: TPESampler, GPSampler, "
+            "NSGAIISampler or NSGAIIISampler"
         )

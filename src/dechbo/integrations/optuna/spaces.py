@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -20,6 +20,11 @@ Distributions = Mapping[str, BaseDistribution]
 def distributions_of(space: Space) -> dict[str, BaseDistribution]:
     """The Optuna distributions of a space."""
     return {name: _distribution(space[name]) for name in space.names}
+
+
+def conditions_of(space: Space) -> dict[str, dict[str, tuple[Any, ...]]]:
+    """The conditions of a space: for each conditional parameter its parents, and the choices that make it active."""
+    return {name: dict(space[name].when or {}) for name in space.names if space[name].when}
 
 
 def _distribution(parameter: Parameter) -> BaseDistribution:
@@ -88,8 +93,13 @@ class Translation:
     key: str  # equal for equal distributions
 
     @classmethod
-    def of(cls, distributions: Distributions, constraints: Sequence[str | Linear] = ()) -> Translation:
-        """The translation of a search space, with linear constraints between its parameters."""
+    def of(
+        cls,
+        distributions: Distributions,
+        constraints: Sequence[str | Linear] = (),
+        conditions: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
+    ) -> Translation:
+        """The translation of a search space, with linear constraints and conditions (in Optuna's values)."""
         if not isinstance(distributions, Mapping):
             raise SpaceError(
                 f"a search space must be a dict of names to Optuna distributions, got {distributions!r:.80}"
@@ -105,8 +115,12 @@ class Translation:
                     axes[name] = Axis.of(distribution)
             except SpaceError as error:
                 raise SpaceError(f"parameter {name!r}: {error}") from None
+        for name, when in (conditions or {}).items():
+            if name in axes:
+                _make_conditional(name, when, axes, constants)
         lines = _without_constants(constraints, constants)
         key = repr(sorted((name, repr(distribution)) for name, distribution in distributions.items()))
+        key += repr(sorted((name, repr(sorted(when.items()))) for name, when in (conditions or {}).items()))
         return cls(axes, constants, _space({name: axis.parameter for name, axis in axes.items()}, lines), key)
 
     def from_optuna(self, params: Mapping[str, Any]) -> Params:
@@ -118,11 +132,36 @@ class Translation:
                     found[name] = axis.from_optuna(params[name])
                 except ParameterError as error:
                     raise ParameterError(f"parameter {name!r}: {error}") from None
+        if self.space is not None and self.space.conditions:
+            active = self.space.active(found)
+            found = {name: value for name, value in found.items() if name in active or not self._decided(name, found)}
         return found
+
+    def is_complete(self, params: Params) -> bool:
+        """Whether our ``params`` are all that a trial with them has."""
+        return self.space is None or self.space.active(params) <= params.keys()
+
+    def _decided(self, name: str, found: Params) -> bool:
+        """Whether the values on which a parameter depends are known."""
+        assert self.space is not None
+        return all(parent in found for parent in self.space[name].when or {})
 
     def to_optuna(self, params: Mapping[str, Any]) -> Params:
         """Optuna's values for ours."""
         return {name: self.axes[name].to_optuna(value) for name, value in params.items()}
+
+
+def _make_conditional(name: str, when: Mapping[str, Sequence[Any]], axes: dict[str, Axis], constants: Params) -> None:
+    """Give an axis its condition; a parent with a single value decides once and for all."""
+    ours: dict[str, list[Any]] = {}
+    for parent, choices in when.items():
+        if parent in axes:
+            ours[parent] = [axes[parent].from_optuna(choice) for choice in choices]
+        elif parent in constants and not any(choice == constants[parent] for choice in choices):
+            del axes[name]
+            return
+    if ours:
+        axes[name] = replace(axes[name], parameter=replace(axes[name].parameter, when=ours))
 
 
 def is_constant(distribution: BaseDistribution) -> bool:

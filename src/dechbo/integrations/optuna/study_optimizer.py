@@ -13,6 +13,7 @@ from dechbo.data.evaluation import Params
 from dechbo.errors import ParameterError, SpaceExhausted
 from dechbo.integrations.optuna import adapter
 from dechbo.integrations.optuna.attributes import graph_evaluations
+from dechbo.integrations.optuna.revisions import current_trials
 from dechbo.integrations.optuna.trials import HistoryReader, TrialHistory
 from dechbo.interactions import Interactions
 from dechbo.models.members import graph_size
@@ -40,7 +41,7 @@ class StudyOptimizer:
     def history(self, study: Study, own: int | None = None) -> TrialHistory:
         """The study's trials without trial number ``own``."""
         maximize = study.direction == StudyDirection.MAXIMIZE
-        return self.reader.history(study.get_trials(deepcopy=False), maximize=maximize, own=own)
+        return self.reader.history(current_trials(study), maximize=maximize, own=own)
 
     def updated(self, study: Study) -> Optimizer:
         """The optimizer with all trials of the study."""

@@ -23,6 +23,8 @@ from dechbo.integrations.optuna.spaces import Translation
 INDEX = "dechbo:index"  # system attribute: the index of the trial that this one replaces; a retry keeps it
 RETRIES = "retry_history"  # Optuna's own: the numbers of the trials that this one retries
 FIXED = "fixed_params"  # Optuna's own: what enqueue_trial gave
+RETRACTED = "dechbo:retracted"  # system attribute that ``revisions`` adds: the result must not count
+NOISE = "dechbo:noise"  # user attribute: the known variance of a value, such as that of a mean of repeats
 CONSTRAINT = "constraints:"  # Optuna's own: the prefix of a constraint's name
 
 OWNER_DELAY_SECONDS = 1.0  # a trial has its owner within this time of its start; a restart takes longer
@@ -71,7 +73,7 @@ class HistoryReader:
             params: Params | None = self.translation.from_optuna(trial.params)
         except ParameterError:
             params = None
-        if params is not None and len(params) < len(self.translation.axes):
+        if params is not None and not self.translation.is_complete(params):
             params = None
         if trial.state.is_finished():
             self._cache[trial_id(trial)] = (dict(trial.params), params)
@@ -91,8 +93,10 @@ class HistoryReader:
 
 
 def is_stale(trial: FrozenTrial, retried: set[int]) -> bool:
-    """Whether a trial ended without an evaluation: its process died, or another trial retries it."""
+    """Whether a trial is no evaluation: its process died, another trial retries it, or it was retracted."""
     attrs = trial.system_attrs
+    if RETRACTED in attrs:
+        return True
     if trial.state == TrialState.RUNNING:
         return STALE in attrs or (OWNER in attrs and is_dead(attrs[OWNER]))
     return trial.state == TrialState.FAIL and (STALE in attrs or trial.number in retried)
@@ -100,7 +104,8 @@ def is_stale(trial: FrozenTrial, retried: set[int]) -> bool:
 
 def is_feasible(trial: FrozenTrial) -> bool:
     """Whether a trial has a value and satisfies all constraints."""
-    return trial.state == TrialState.COMPLETE and all(c <= 0 for c in constraints_of(trial).values())
+    counts = trial.state == TrialState.COMPLETE and RETRACTED not in trial.system_attrs
+    return counts and all(c <= 0 for c in constraints_of(trial).values())
 
 
 def evaluated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
@@ -191,7 +196,9 @@ def _evaluation(params: Params, value: float | None, trial: FrozenTrial) -> Eval
     if any(not c < math.inf for c in constraints.values()):  # NaN or infinity: the violation has no size
         value = None
     finite = {name: c for name, c in constraints.items() if math.isfinite(c)}
-    return Evaluation.of(dict(params), value, None, finite or None)
+    noise = trial.user_attrs.get(NOISE)
+    known = isinstance(noise, (int, float)) and not isinstance(noise, bool) and 0 <= noise < math.inf
+    return Evaluation.of(dict(params), value, noise if known else None, finite or None)
 
 
 def _finite(value: float | None) -> float | None:

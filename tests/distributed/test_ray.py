@@ -1,0 +1,91 @@
+"""A real Ray cluster on this machine."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from dechbo import Float, Optimizer, RayEngine, Space
+from dechbo.data.observations import Observations
+from dechbo.distributed.engine import PartsEngine
+from dechbo.distributed.ray import PartActor, RayTransport
+from dechbo.errors import ExecutionError
+from dechbo.gp import AdditiveGP
+from distributed_cases import random_data, random_gp
+
+
+@pytest.fixture
+def engine() -> Iterator[RayEngine]:
+    pytest.importorskip("ray")
+    with RayEngine(parts=3, cpus=0.3) as engine:
+        assert isinstance(engine, RayEngine)
+        yield engine
+
+
+def case() -> tuple[AdditiveGP, Observations, float, list[np.ndarray]]:
+    rng = np.random.default_rng(2)
+    return random_gp(rng, 60, centred=True), random_data(rng, 60, 80), 1.0, [np.linspace(0, 1, 5)] * 60
+
+
+@pytest.mark.system
+@pytest.mark.filterwarnings("ignore")
+def test_actors_suggest_what_one_process_suggests_even_if_they_are_killed(engine: RayEngine) -> None:
+    import ray
+
+    one = PartsEngine(parts=1).suggest(*case())
+    assert isinstance(engine.transport, RayTransport)
+    assert (engine.suggest(*case()).choice == one.choice).all()
+    assert len(engine.reports) == 3
+    assert set(engine.transport.traffic) >= {"gram", "messages", "beliefs", "dual"}
+    for n, delay in enumerate((0.0, 0.1, 0.3, 0.5)):
+        victim = engine.transport.actors[n % 3]
+        threading.Timer(delay, ray.kill, (victim,)).start()
+        answer = engine.suggest(*case())
+        assert (answer.choice == one.choice).all()
+        assert answer.value == one.value
+    smaller = RayEngine("auto", parts=2, cpus=0.3)  # a machine has left: another partition, on the same cluster
+    assert (smaller.suggest(*case()).choice == one.choice).all()
+
+
+@pytest.mark.system
+@pytest.mark.filterwarnings("ignore")
+def test_an_optimizer_on_ray(engine: RayEngine) -> None:
+    space = Space({f"x{i}": Float(0, 1) for i in range(8)})
+    points = []
+    for chosen in (engine, PartsEngine(parts=1)):
+        optimizer = Optimizer.paper(space, engine=chosen, graph="random", seed=1, n_initial=5)
+        for _ in range(8):
+            point = optimizer.ask()
+            optimizer.tell(point, sum((value - 0.3) ** 2 for value in point.values()))
+            points.append(point)
+    assert points[:8] == points[8:]
+
+
+def test_an_actor_sorts_what_arrives_in_any_order() -> None:
+    from dechbo.distributed.exchange import Exchange, Program
+
+    class Listener:
+        def program(self) -> Program[list[float]]:
+            heard = []
+            for _ in range(3):
+                inbox = yield Exchange({}, (1,), "numbers")
+                heard.append(float(inbox[1][0]))
+            return heard
+
+    actor = PartActor()
+    for number in (3, 1, 2):
+        actor.deliver(7, 1, number, np.array([float(number)]))
+    actor.deliver(6, 1, 1, np.array([99.0]))  # of a run that was given up
+    assert actor.run(7, 0, Listener(), []) == ([1.0, 2.0, 3.0], {})
+    actor.give_up(8)
+    assert actor.run(8, 0, Listener(), []) is None
+
+
+def test_ray_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ExecutionError, match="pip install"):
+        RayEngine(parts=2)
