@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+import pytest
 
 from dechbo.bench import paper
+from dechbo.bench.problems.problem import DATA
 from dechbo.bench.records import Run, RunRecord, Step, write_unavailable
 from dechbo.space import Categorical, Space
 
@@ -21,6 +24,17 @@ def some(value: T | None) -> T:
     """The value, which is not None."""
     assert value is not None
     return value
+
+
+def data_folder() -> Path:
+    """The folder of the real data; without it a test fails on CI and is skipped elsewhere."""
+    folder = os.environ.get(DATA)
+    if folder and Path(folder).is_dir():
+        return Path(folder)
+    reason = f"set {DATA} to the folder of the data files (docs/problems.md)"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def bounds(space: Space) -> set[tuple[float, float]]:

@@ -176,7 +176,7 @@ def test_a_failed_evaluation_is_told_as_such(tmp_path: Path, monkeypatch: pytest
         name, optimum = "Fails", 0.0
         space = problems.problem("rosenbrock-4").space
         calls = 0
-        noise_free = None
+        noise_free = report = None
 
         def __call__(self, params: Any) -> float:
             self.calls += 1

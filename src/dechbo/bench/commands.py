@@ -173,3 +173,82 @@ def fig1(
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(figures.fig1(paper.table1(results, seeds=seeds, evaluations=evaluations)))
     typer.echo(f"written to {out}")
+
+
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Folder of the data files; if left out, $DECHBO_DATA.", show_default=False)
+]
+Seeds2 = Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds.")]
+OUT2 = Path("benchmarks/table2.md")
+
+
+@app.command()
+def table2(
+    problem: Annotated[str, typer.Option("--problem", help="pic or cnn.")],
+    methods: Annotated[
+        str | None, typer.Option("--methods", "-m", help="Methods or groups; if left out, those of the paper and ours.")
+    ] = None,
+    evaluations: Annotated[
+        int | None,
+        typer.Option(min=11, help="Evaluations per run, 10 initial ones included; if left out, 100 (pic) or 40 (cnn)."),
+    ] = None,
+    seeds: Seeds2 = 3,
+    full: Annotated[bool, typer.Option("--full", help="The CNN at the scale of the paper, for a GPU.")] = False,
+    workers: Workers = 2,
+    data: Data = None,
+    results: Results = RESULTS,
+    out: Annotated[Path, typer.Option(help="The page to write, with both experiments.")] = OUT2,
+    show: Show = False,
+) -> None:
+    """Table 2 of the paper: tune a sparse GP with 1,811 hyperparameters (pic) or a CNN (cnn). It can be interrupted."""
+    import os
+
+    from rich.console import Console
+
+    from dechbo.bench import experiment, problems, table2
+    from dechbo.bench.methods import parse_methods
+    from dechbo.bench.problems.problem import DATA
+
+    wanted = table2.experiment(problem, full=full)
+    names = wanted.methods if methods is None else parse_methods(methods)
+    total = evaluations or wanted.evaluations
+    if data is not None:
+        os.environ[DATA] = str(data.expanduser().resolve())
+    if not show:
+        problems.problem(wanted.problem)  # a missing package or data file is an error here, before any run
+        done = experiment.run(
+            (wanted.problem,),
+            names,
+            seeds=seeds,
+            workers=workers,
+            evaluations=total - table2.INITIAL,
+            initial=table2.INITIAL,
+            cpu_limit=None,
+            results=results,
+        )
+        if not done:
+            raise typer.Exit(1)
+    rows = table2.ExperimentRecords.read(results, wanted, seeds=seeds, evaluations=total, wanted=names)
+    Console(width=max(Console().width, 150)).print(table2.rich_table(rows))
+    others = [e for name, e in table2.EXPERIMENTS.items() if name != wanted.name]
+    pages = [rows, *(table2.ExperimentRecords.read(results, other, seeds=seeds) for other in others)]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(table2.markdown([page for page in pages if page is rows or page.records]), encoding="utf-8")
+    typer.echo(f"written to {out}")
+
+
+@app.command()
+def fig2(
+    seeds: Seeds2 = 3,
+    results: Results = RESULTS,
+    out: Annotated[Path, typer.Option(help="The figure to write.")] = Path("benchmarks/fig2.png"),
+) -> None:
+    """Figure 2 of the paper from the records of table2: error of the CNN (a) and of the sparse GP (b)."""
+    from dechbo.bench import figures, table2
+
+    panels = [
+        table2.ExperimentRecords.read(results, experiment, seeds=seeds) for experiment in (table2.CNN, table2.PIC)
+    ]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(figures.fig2(panels))
+    typer.echo(f"written to {out}")

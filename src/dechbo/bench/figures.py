@@ -1,4 +1,4 @@
-"""Regret and time of runs as lines with bands, the paper's Figure 1, and ranks against time, as PNG.
+"""Regret and time of runs as lines with bands, the paper's Figures 1 and 2, and ranks against time, as PNG.
 
 The colours are Okabe and Ito's, which colour-blind readers can distinguish; after seven lines, dashes vary too. Every
 line is labelled at its end.
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from dechbo.bench import methods, paper
+from dechbo.bench import methods, paper, table2
 from dechbo.bench.records import RunRecord
 from dechbo.bench.statistics import LEVEL
 
@@ -222,7 +222,7 @@ def ranks_against_time(ranking: Ranking) -> bytes:
     return png.getvalue()
 
 
-# ---------------------------------------------------------------- Figure 1
+# ---------------------------------------------------------- Figures 1 and 2
 
 
 def fig1(table: paper.Table1) -> bytes:
@@ -234,6 +234,21 @@ def fig1(table: paper.Table1) -> bytes:
         for axis, letter, problem in zip(panels[1:], "bcd", ("shekel-4", "hartmann-6", "michalewicz-10"), strict=True):
             own = [record for record in table.records if record.run.problem == problem]
             _panel(axis, own, paper.DRAWN, "regret", f"({letter}) {problem.capitalize()}", "regret")
+    return png.getvalue()
+
+
+def fig2(panels: Sequence[table2.ExperimentRecords]) -> bytes:
+    """Figures 2a and 2b: the best value so far on the CNN and on the sparse GP, initial points included."""
+    with png_figure(12.4, 4.3, 1, 2) as (_, axes, png):
+        for axis, letter, rows in zip(axes.flat, "ab", panels, strict=True):
+            title = f"({letter}) {rows.experiment.problem.upper()}"
+            axis.set(title=title, xlabel="evaluations", ylabel=f"best {rows.experiment.quantity}")
+            runs = traces(rows.all_records, "regret")
+            drawn = [name for name in rows.experiment.methods if name in runs]
+            if not drawn:
+                axis.annotate("no runs yet", (0.5, 0.5), xycoords="axes fraction", ha="center", color="#777777")
+                continue
+            label_ends(axis, draw_bands(axis, runs, drawn, np.arange(1.0, rows.evaluations + 1), log=False))
     return png.getvalue()
 
 

@@ -155,6 +155,8 @@ class RunRecord:
     resumed: tuple[int, ...] = ()  # the number of evaluations at each resumption
     cpu_limit: float | None = None
     true_values: tuple[float | None, ...] = ()  # without noise, where the problem is noisy: regret is theirs
+    report: Mapping[str, float] = field(default_factory=dict)  # what the problem says of the best point
+    peak_memory: int | None = None  # of the process, MiB
 
     @classmethod
     def from_steps(cls, run: Run, steps: list[Step], status: str, **facts: Any) -> RunRecord:
@@ -220,7 +222,7 @@ class RunRecord:
             content = json.loads(gzip.decompress(path.read_bytes()))
             if (content.pop("format"), content.pop("version")) != (FORMAT, VERSION):
                 raise ValueError("not of this format and version")
-            content.setdefault("true_values", [])  # older records have none
+            content = {"true_values": [], "report": {}, "peak_memory": None, **content}  # older records have none
             known = {name: content[name] for name in (f.name for f in fields(cls))}
             lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
             return cls(**{**known, **lists, "run": Run(**known["run"])})

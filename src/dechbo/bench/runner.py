@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import sys
 import threading
@@ -9,7 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -76,7 +77,10 @@ def execute(run: Run, results: Path, *, cpu_limit: float | None = None, report: 
             date=datetime.now(UTC).date().isoformat(),
             resumed=tuple(journal.resumed),
             cpu_limit=cpu_limit,
+            peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         )
+        if problem.report is not None and record.best_params is not None:
+            record = replace(record, report=problem.report(record.best_params))
         record.write(results)
         journal.remove()
     return record

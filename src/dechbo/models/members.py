@@ -15,7 +15,8 @@ A warm fit makes a model depend on the past of its process, and a resumed run ha
 from a prefix of the evaluations whose length is a function of their number alone (``cold_size``), and every ask
 refits that cold fit to all evaluations. The same holds for the graph (``graph_size``: it doubles, because learning a
 graph costs more than anything else). A resume repeats one cold fit and one learning. With many evaluations
-hyperparameters hardly move: then they come from an evenly spaced subset, and the cold fit's are kept as they are.
+hyperparameters hardly move: then they come from an evenly spaced subset, and the cold fit's are kept as they are. So
+are those of thousands of factors, whose fits would cost more than they bring.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ WHOLE = {
 }
 COLD_EVERY = 10  # evaluations between two cold fits
 MAX_WARM = 200  # evaluations up to which every ask refits
+MAX_WARM_WORK = 4e6  # factors times pairs of evaluations, likewise
 MAX_FITTED = 300  # evaluations of a fit, and of a learned graph
 FIRST_GRAPH = 10  # evaluations of the first learned graph
 COLD_ITERATIONS, WARM_ITERATIONS = 40, 12  # of a fit on a graph
@@ -182,7 +184,9 @@ class CommitteeBuilder:
     def _warm(self, member: Member, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
         """The same member, refitted to ``data``; with a random graph, carried over to that of this ask."""
         gp = member.gp
-        if len(data) > MAX_WARM and (isinstance(gp, RadialGP) or self.graph != "random"):
+        work = len(data) ** 2 * (1 if isinstance(gp, RadialGP) else len(gp.graph.scopes))
+        kept = len(data) > MAX_WARM or work > MAX_WARM_WORK
+        if kept and (isinstance(gp, RadialGP) or self.graph != "random"):
             return member if noise is None else Member(member.name, with_noise(gp, noise))
         if isinstance(gp, RadialGP):
             return Member(

@@ -20,6 +20,8 @@ from dechbo.space import Float, Space
 Array = NDArray[np.float64]
 Names = tuple[str, ...]
 
+DATA = "DECHBO_DATA"  # the variable that names the folder of data files
+
 
 class ProblemUnavailable(DechboError, RuntimeError):
     """A problem needs a package or a data file that is missing."""
@@ -31,7 +33,8 @@ class Problem:
 
     ``optimum`` is the minimum and ``minimiser`` a point that attains it, None if unknown. ``scopes`` are the scopes of
     the factors whose sum the function is; None if it is no sum of smaller factors. A noisy function also has its
-    ``noise_free`` values, which the minimum speaks of and a method never sees.
+    ``noise_free`` values, which the minimum speaks of and a method never sees. ``report`` has further figures for the
+    best point of a run, such as the error on test data.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Problem:
     evaluate: Callable[[Mapping[str, Any]], float] = field(repr=False)
     minimiser: Mapping[str, Any] | None = field(default=None, repr=False)
     noise_free: Callable[[Mapping[str, Any]], float] | None = field(default=None, repr=False)
+    report: Callable[[Mapping[str, Any]], Mapping[str, float]] | None = field(default=None, repr=False)
 
     def __call__(self, params: Mapping[str, Any]) -> float:
         """The value at ``params``."""
@@ -104,10 +108,10 @@ def require_module(problem: str, module: str) -> ModuleType:
 def data_file(problem: str, *parts: str) -> Path:
     """The path of a file in the folder $DECHBO_DATA."""
     wanted = "/".join(parts)
-    folder = os.environ.get("DECHBO_DATA")
+    folder = os.environ.get(DATA)
     if not folder:
-        raise ProblemUnavailable(f"{problem} needs the file {wanted}: set DECHBO_DATA to the folder that contains it")
+        raise ProblemUnavailable(f"{problem} needs the file {wanted}: set {DATA} to the folder that contains it")
     path = Path(folder).joinpath(*parts)
     if not path.is_file():
-        raise ProblemUnavailable(f"{problem} needs the file {wanted}, which is not in DECHBO_DATA={folder}")
+        raise ProblemUnavailable(f"{problem} needs the file {wanted}, which is not in {DATA}={folder}")
     return path
