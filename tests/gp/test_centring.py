@@ -147,3 +147,14 @@ def test_tables_cache_and_gradient_agree_with_the_posterior() -> None:
         step = 1e-6 * np.eye(5)[i]
         difference = (acquisition.values((point + step)[None]) - acquisition.values((point - step)[None]))[0] / 2e-6
         assert gradient[i] == pytest.approx(difference, rel=1e-4, abs=1e-5)
+
+
+def test_means_of_one_variable_are_those_of_all_to_the_last_bit() -> None:
+    kernels, X = correlation(), points(50)
+    together = kernels.means(X)
+    centring = kernels.centring
+    assert centring is not None
+    for i in range(5):
+        assert np.array_equal(centring.mean(i, X[:, i]), together[i])
+        given = kernels.matrix(i, X[:, i], X[:7, i], together[i])
+        assert np.array_equal(given, kernels.matrix(i, X[:, i], X[:7, i]))

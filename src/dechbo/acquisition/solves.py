@@ -19,8 +19,9 @@ MAX_CHUNK = 2**22  # numbers in one solve: 32 MiB
 
 def candidate_rows(posterior: AdditivePosterior, candidates: Sequence[Array], first: int = 0) -> list[Array]:
     """k_i(X_pi, h) for every variable i, observation p from ``first`` on, and candidate h: (n, g_i) each."""
-    matrix = posterior.gp.correlation.matrix
-    return [matrix(i, posterior.X[first:, i], values) for i, values in enumerate(candidates)]
+    correlation, X = posterior.gp.correlation, posterior.X[first:]
+    means = correlation.means(X)
+    return [correlation.matrix(i, X[:, i], values, means[i]) for i, values in enumerate(candidates)]
 
 
 def factor_priors(gp: AdditiveGP, diagonals: Sequence[Array], k: int) -> Array:

@@ -86,7 +86,7 @@ class Centring:
         if values is not None:
             answer = self._discrete_means(i, x, values)[0]
         else:
-            answer = _interval_means(self.codes[i : i + 1], x[:, None], self.lengthscales[i : i + 1])[0][:, 0]
+            answer = _interval_mean(int(self.codes[i]), x, float(self.lengthscales[i]))
         scaled: Array = answer / self.root[i]
         return scaled
 
@@ -135,6 +135,18 @@ def _interval_means(codes: NDArray[np.int64], X: Array, lengthscales: Array) -> 
         edges = x * np.exp(-0.5 * (x / length) ** 2) + y * np.exp(-0.5 * (y / length) ** 2)
         dm[:, se] = m[:, se] - edges
     return m, dm
+
+
+def _interval_mean(code: int, x: Array, lengthscale: float) -> Array:
+    """m(x) of one variable, to the last bit that of ``_interval_means``, which also computes derivatives."""
+    if code == SE:
+        return _interval_means(np.array([code]), x[:, None], np.array([lengthscale]))[0][:, 0]
+    rate = SQRT5 / lengthscale
+    total: Array | float = 0.0
+    for distance in (x, 1.0 - x):
+        v = np.maximum(rate * distance, 0.0)
+        total = total + (8.0 - np.exp(-v) * (8.0 + v * (5.0 + v))) / (3.0 * rate)
+    return np.asarray(total)
 
 
 def _matern_integral(distance: Array, lengthscales: Array) -> tuple[Array, Array]:

@@ -59,12 +59,13 @@ class Correlation:
             small.centring = self.centring.subset(at)
         return small
 
-    def matrix(self, i: int, a: Array, b: Array) -> Array:
-        """k_i(a_p, b_q): (len(a), len(b))."""
+    def matrix(self, i: int, a: Array, b: Array, means: Array | None = None) -> Array:
+        """k_i(a_p, b_q): (len(a), len(b)); ``means`` are those of a, if known."""
         k = correlations(self.codes[i], a, b, self.lengthscales[i])
         if self.centring is None:
             return k
-        k -= np.outer(self.centring.mean(i, a), self.centring.mean(i, b))
+        at_a = self.centring.mean(i, a) if means is None else means
+        k -= np.outer(at_a, at_a if b is a else self.centring.mean(i, b))
         k *= self.centring.inverse[i]
         return k
 
