@@ -307,3 +307,24 @@ def test_the_key_of_a_run_names_it(tmp_path: Path) -> None:
     with Journal(tmp_path, SMALL) as journal:
         assert run_of(journal.path) == SMALL
         assert json.dumps(journal.steps) == "[]"
+
+
+def test_initial_points_that_another_method_has_evaluated_are_not_evaluated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = runner.execute(Run("rosenbrock-4", "random", 1, 5, 3), tmp_path)
+    whole = runner.execute(Run("rosenbrock-4", "sobol", 1, 5, 3), tmp_path / "other")
+    calls = []
+    evaluate = problems.Problem.__call__
+
+    def counted(self: problems.Problem, params: Any) -> float:
+        calls.append(params)
+        return evaluate(self, params)
+
+    monkeypatch.setattr(problems.Problem, "__call__", counted)
+    second = runner.execute(Run("rosenbrock-4", "sobol", 1, 5, 3), tmp_path)
+    assert len(calls) == 3
+    assert second.values == whole.values
+    assert second.values[:5] == first.values[:5]
+    runner.execute(Run("rosenbrock-4", "sobol", 2, 5, 3), tmp_path)  # another seed has other points
+    assert len(calls) == 3 + 8

@@ -50,6 +50,16 @@ def initial_params(space: Space, run: Run) -> list[dict[str, Any]]:
     return [space.decode(space.from_uniform(u)) for u in draws]
 
 
+def known_initial_values(run: Run, results: Path) -> list[tuple[float | None, float]]:
+    """Values and seconds of the initial points, from the record of another method that began with them; else none."""
+    for path in sorted((results / "runs" / run.problem).glob(f"*/{run.seed}-{run.initial}+*.json.gz")):
+        record = RunRecord.read(path)
+        if len(record.values) >= run.initial and not record.true_values:
+            seconds = record.evaluation_seconds[: run.initial]
+            return list(zip(record.values[: run.initial], seconds, strict=True))
+    return []
+
+
 def execute(run: Run, results: Path, *, cpu_limit: float | None = None, report: Report | None = None) -> RunRecord:
     """Execute the run, or the rest of it, and write its record.
 
@@ -57,7 +67,8 @@ def execute(run: Run, results: Path, *, cpu_limit: float | None = None, report: 
     """
     problem = problems.problem(run.problem, run.seed)
     with Journal(results, run) as journal:
-        loop = _RunLoop(run, problem, journal, cpu_limit, report or (lambda done, best: None))
+        known = [] if problem.noise_free is not None else known_initial_values(run, results)
+        loop = _RunLoop(run, problem, journal, cpu_limit, report or (lambda done, best: None), known)
         try:
             loop.run_all()
             status = FINISHED
@@ -101,8 +112,17 @@ def record_crash(run: Run, results: Path, reason: str) -> RunRecord:
 class _RunLoop:
     """Evaluate the initial points, then ask, evaluate, write to the journal, tell."""
 
-    def __init__(self, run: Run, problem: Problem, journal: Journal, cpu_limit: float | None, report: Report) -> None:
+    def __init__(
+        self,
+        run: Run,
+        problem: Problem,
+        journal: Journal,
+        cpu_limit: float | None,
+        report: Report,
+        known: list[tuple[float | None, float]],
+    ) -> None:
         self.run, self.problem, self.journal, self.cpu_limit, self._report = run, problem, journal, cpu_limit, report
+        self._known = known  # values and seconds of the initial points
         self.options: dict[str, Any] = {}
         self.versions = dechbo_versions()
         self.spent = sum(step.ask_cpu for step in journal.steps)
@@ -112,8 +132,13 @@ class _RunLoop:
     def run_all(self) -> None:
         """Do all remaining evaluations."""
         steps = self.journal.steps
-        for params in initial_params(self.problem.space, self.run)[len(steps) :]:
-            self._evaluate(params, _CallTime())
+        for number, params in enumerate(initial_params(self.problem.space, self.run)):
+            if number < len(steps):
+                continue
+            if self._known:
+                self._append(Step(params, self._known[number][0], evaluation_seconds=self._known[number][1]))
+            else:
+                self._evaluate(params, _CallTime())
         self._method = self._resumed_method()
         while len(steps) < self.run.total:
             with self._timed() as ask_time:
@@ -180,8 +205,13 @@ class _RunLoop:
         seconds = time.perf_counter() - started
         noise_free = self.problem.noise_free
         true_value = None if noise_free is None or value is None else finite_or_none(noise_free(params))
-        self.journal.append(Step(params, value, ask_time.seconds, ask_time.cpu, seconds, true_value))
-        judged = [step.value if noise_free is None else step.true_value for step in self.journal.steps]
+        self._append(Step(params, value, ask_time.seconds, ask_time.cpu, seconds, true_value))
+
+    def _append(self, step: Step) -> None:
+        """Write the step to the journal, and report it."""
+        self.journal.append(step)
+        noisy = self.problem.noise_free is not None
+        judged = [step.true_value if noisy else step.value for step in self.journal.steps]
         known = [value for value in judged if value is not None]
         self._report(len(self.journal.steps), self.problem.regret(min(known)) if known else np.inf)
 
