@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 import pytest
@@ -29,9 +29,13 @@ def some(value: T | None) -> T:
 def data_folder() -> Path:
     """The folder of the real data; without it a test fails on CI and is skipped elsewhere."""
     folder = os.environ.get(DATA)
-    if folder and Path(folder).is_dir():
-        return Path(folder)
-    reason = f"set {DATA} to the folder of the data files (docs/problems.md)"
+    if not folder or not Path(folder).is_dir():
+        missing(f"set {DATA} to the folder of the data files (docs/problems.md)")
+    return Path(folder)
+
+
+def missing(reason: str) -> NoReturn:
+    """What a test needs is not here: a failure on CI, which installs it, and a skipped test elsewhere."""
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)

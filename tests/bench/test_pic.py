@@ -102,7 +102,7 @@ def test_a_table_is_read_plain_or_compressed(tmp_path: Path) -> None:
 
 def test_missing_data_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DECHBO_DATA", str(tmp_path))
-    with pytest.raises(ProblemUnavailable, match=r"protein/CASP\.csv"):
+    with pytest.raises(ProblemUnavailable, match=r"PIC-1811 needs the file CASP\.csv in .*dechbo bench data"):
         problem("PIC-1811")
 
 

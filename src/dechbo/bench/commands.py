@@ -238,6 +238,16 @@ def table2(
 
 
 @app.command()
+def data(folder: Annotated[Path, typer.Argument(help="The folder to fill; set DECHBO_DATA to it afterwards.")]) -> None:
+    """Download the published data of the real problems: proteins (3 MB) and CIFAR-10 (170 MB)."""
+    from dechbo.bench.problems import cifar10, pic
+
+    for path in (pic.download(folder / "protein"), cifar10.download(folder / "cifar10")):
+        typer.echo(f"{path} is there")
+    typer.echo(f"now: export DECHBO_DATA={folder}")
+
+
+@app.command()
 def fig2(
     seeds: Seeds2 = 3,
     results: Results = RESULTS,

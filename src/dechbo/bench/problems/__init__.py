@@ -10,6 +10,7 @@ from functools import partial
 
 from dechbo.bench.problems import (
     classic,
+    cnn,
     families,
     lander,
     landscape,
@@ -69,6 +70,8 @@ _INSTANCES: dict[str, Callable[[int], Problem]] = {
     "LunarLander-12": lander.lunar_lander,
     "Wine-12": wine.wine,
     "PIC-1811": pic.pic,
+    "CNN-6": cnn.cnn,
+    "CNN-6-full": cnn.cnn_full,
     "Rosenbrock-4": partial(classic.ROSENBROCK.instance, 4),
     "NK-8": partial(landscape.landscape, 8, choices=("a", "b")),
     **families.FAMILIES,
@@ -99,6 +102,7 @@ _EXAMPLE = ("Wine-12",)
 
 SUITES: dict[str, tuple[str, ...]] = {
     "table1": _TABLE1,
+    "table2": ("PIC-1811", "CNN-6"),
     "synthetic": _SYNTHETIC,
     "real": _REAL,
     "example": _EXAMPLE,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import lzma
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -20,11 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dechbo.bench.problems.problem import Array, Problem, data_file, instance_rng
+from dechbo.bench.problems.download import downloaded
+from dechbo.bench.problems.problem import Array, Problem, ProblemUnavailable, data_path, instance_rng
 from dechbo.bench.problems.sparse_gp import TRAINING, BlockedData, PICHyperparameters, bisected, left_out_errors, rmse
 from dechbo.space import Float, Space
 
 NAME = "PIC-1811"
+TABLE = "CASP.csv"
+URL = "https://archive.ics.uci.edu/static/public/265/physicochemical+properties+of+protein+tertiary+structure.zip"
+SHA256 = "4277cfcb4e91a181746cbc654f001b57951c9e6a80f4f795fdb5c807e0848f40"  # of the table
 INPUTS, INDUCING = 9, 200
 FOLDS = 5
 TEST = FOLDS  # the fold of the test rows
@@ -135,6 +140,30 @@ class PIC:
         return PICHyperparameters(values[0] * variance, values[1] * variance, lengthscales, inducing)
 
 
+def download(folder: str | Path, *, url: str = URL, sha256: str = SHA256) -> Path:
+    """Get the published table, 3 MB, into ``folder`` unless it is there already; returns its path."""
+    return downloaded(url, Path(folder) / TABLE, "sha256", sha256, unpack=_table_of_archive)
+
+
+def _table_of_archive(path: Path) -> bytes:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(TABLE)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ProblemUnavailable(f"{URL} is no archive with {TABLE}: {error}") from error
+
+
+def _table_file() -> Path:
+    """The table in the folder ``protein`` of the data, plain or compressed."""
+    folder = data_path(NAME, "protein")
+    for name in (f"{TABLE}.xz", TABLE):
+        if (folder / name).is_file():
+            return folder / name
+    raise ProblemUnavailable(
+        f"{NAME} needs the file {TABLE} in {folder}: unpack {URL} there, or run dechbo bench data {folder.parent}"
+    )
+
+
 def read_table(path: Path) -> Array:
     """The numbers of a CSV file with a header, plain or compressed by xz."""
     raw = path.read_bytes()
@@ -149,5 +178,5 @@ def _rows(path: Path) -> Rows:
 
 def pic(seed: int) -> Problem:
     """The problem; the split and the folds depend on the seed."""
-    objective = PIC.of(_rows(data_file(NAME, "protein", "CASP.csv.xz")), seed)
+    objective = PIC.of(_rows(_table_file()), seed)
     return Problem(NAME, SPACE, None, None, objective, report=objective.report)

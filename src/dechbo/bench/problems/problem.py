@@ -95,23 +95,29 @@ def instance_rng(name: str, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(name.lower().encode())])
 
 
-def require_module(problem: str, module: str) -> ModuleType:
-    """Import a module that ``problem`` needs."""
+def require_module(problem: str, module: str, *, extra: str = "bench") -> ModuleType:
+    """Import a module that ``problem`` needs and that dechbo's ``extra`` installs."""
     try:
         return import_module(module)
     except ImportError as error:
         raise ProblemUnavailable(
-            f'{problem} needs the package {module.split(".")[0]!r} ({error}): pip install "dechbo[bench]"'
+            f'{problem} needs the package {module.split(".")[0]!r} ({error}): pip install "dechbo[{extra}]"'
         ) from error
+
+
+def data_path(problem: str, *parts: str) -> Path:
+    """A path in the folder $DECHBO_DATA, whether or not anything is there."""
+    folder = os.environ.get(DATA)
+    if not folder:
+        raise ProblemUnavailable(f"{problem} needs {'/'.join(parts)}: set {DATA} to the folder that contains it")
+    return Path(folder).joinpath(*parts)
 
 
 def data_file(problem: str, *parts: str) -> Path:
     """The path of a file in the folder $DECHBO_DATA."""
-    wanted = "/".join(parts)
-    folder = os.environ.get(DATA)
-    if not folder:
-        raise ProblemUnavailable(f"{problem} needs the file {wanted}: set {DATA} to the folder that contains it")
-    path = Path(folder).joinpath(*parts)
+    path = data_path(problem, *parts)
     if not path.is_file():
-        raise ProblemUnavailable(f"{problem} needs the file {wanted}, which is not in {DATA}={folder}")
+        raise ProblemUnavailable(
+            f"{problem} needs the file {'/'.join(parts)}, which is not in {DATA}={os.environ[DATA]}"
+        )
     return path
