@@ -57,7 +57,8 @@ def numbers(committee: Committee) -> list[Any]:
     own = [committee.scale, committee.weights.tolist(), committee.data.X.tolist(), committee.data.y.tolist()]
     for member, posterior in zip(committee.members, committee.posteriors, strict=True):
         own += [member.name, posterior.L.tolist(), posterior.alpha.tolist()]
-    return [*own, *((name, numbers(limit)) for name, limit in committee.constraints.items())]
+    limits = [*committee.constraints.items(), *(() if committee.success is None else (("success", committee.success),))]
+    return [*own, *((name, numbers(limit)) for name, limit in limits)]
 
 
 def test_the_lengths_of_prefixes_depend_on_the_number_of_evaluations_alone() -> None:
@@ -226,3 +227,25 @@ def test_beyond_many_evaluations_a_given_noise_follows_the_scale_of_all_values()
     for member in committee.members:
         gp = member.gp
         assert (gp.noise if isinstance(gp, RadialGP) else gp.hyperparameters.noise) == pytest.approx(level)
+
+
+def test_where_evaluations_fail_is_learned() -> None:
+    rng = np.random.default_rng(4)
+    points = [SPACE.from_uniform(u) for u in rng.random((40, 3))]
+    told = [Evaluation.of(SPACE.decode(p), None if p[0] > 0.6 else float(p[1])) for p in points]
+    committee, fits = builder().build(told, points, Fits())
+    assert committee.success is not None
+    assert len(committee.success.data) == 40  # failures, too
+    assert len(committee.data) == sum(not evaluation.failed for evaluation in told)
+    low, high = (np.array([[a, 0.5, 1.0]]) for a in (0.2, 0.95))
+    assert committee.success.predict(low[0])[0] > 0.5
+    assert committee.success.predict(high[0])[0] < -0.5
+    again, _ = builder().build(told, points, fits)
+    assert numbers(again) == numbers(committee)
+
+
+def test_without_failures_there_is_no_model_of_them() -> None:
+    told, points = table(12)
+    committee, fits = builder().build(told, points, Fits())
+    assert committee.success is None
+    assert fits.success is None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dechbo import Float, Space
 from dechbo.acquisition.feasibility import LearnedConstraint, LogFeasibility
-from dechbo.acquisition.score import ConfidenceBound, LogExpectedImprovement
+from dechbo.acquisition.score import ConfidenceBound, LogExpectedImprovement, Score
 from dechbo.data.observations import Observations
 from dechbo.gp.radial import ColumnEmbedding, RadialGP
 from dechbo.models.committee import Committee, Member, mixture_moments
@@ -61,6 +61,29 @@ def test_the_improvement_is_that_over_the_best_mean_of_the_mixture() -> None:
     assert decision.found.value == pytest.approx(float(score.values(decision.found.point[None])[0]), abs=1e-9)
     rivals = np.random.default_rng(1).random((2000, 2))
     assert decision.found.value >= score.values(rivals).max() - 1e-3
+
+
+@pytest.mark.parametrize("turn", ["improvement", "bound"])
+def test_a_point_that_would_probably_fail_is_not_chosen(turn: str) -> None:
+    """The values rise with x, and evaluations fail beyond 0.6."""
+    rng = np.random.default_rng(2)
+    X = rng.random((150, 2))
+    succeeds = X[:, 0] < 0.6
+    known = committee(X[succeeds, 0], X[succeeds], relevance=2.0)
+    success = committee(np.where(succeeds, 1.0, -1.0), X, relevance=10.0)
+    careless = decided(known, portfolio=Portfolio((turn,)))
+    careful = decided(replace(known, success=success), portfolio=Portfolio((turn,)))
+    assert careless.found.point[0] > 0.9
+    assert careful.found.point[0] < 0.8  # nearer to the edge, for a gain there
+    assert careful.acquisition == turn
+    limits = LogFeasibility([LearnedConstraint.of(success)])
+    chosen = careful.found.point[None]
+    best = float(mixture_moments(known.deciding(), X[succeeds])[0].max())
+    plain: Score = LogExpectedImprovement(known.deciding(), best + MIN_IMPROVEMENT)
+    if turn == "bound":
+        plain = ConfidenceBound(known.deciding(), 0.5)
+    expected = plain.values(chosen)[0] + limits.values(chosen)[0]
+    assert careful.found.value == pytest.approx(expected, abs=1e-9)
 
 
 def test_scores_take_turns_as_the_evaluations_come() -> None:

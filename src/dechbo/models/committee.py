@@ -37,12 +37,13 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Committee:
-    """What an ask believes about one quantity, larger being better, and about every constraint."""
+    """What an ask believes about one quantity, larger being better, about every constraint, and about failures."""
 
     members: tuple[Member, ...]
     data: Observations  # in the units of ``scale``
     scale: ValueScale
     constraints: Mapping[str, Committee] = field(default_factory=dict)  # one committee on -c for each constraint told
+    success: Committee | None = None  # on 1 for an evaluation that gave a number and -1 for one that failed, if any did
 
     @cached_property
     def posteriors(self) -> tuple[JointPosterior, ...]:

@@ -109,6 +109,7 @@ class Fits:
     cold: ColdFit | None = None
     graph: LearnedGraph | None = None
     constraints: dict[str, Fits] = field(default_factory=dict)
+    success: Fits | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,15 @@ class CommitteeBuilder:
             given = {k: limits[name] for k, limits in reported.items() if name in limits}
             raw = Observations(np.array([points[k] for k in given]), -np.array(list(given.values())))
             committees[name], kept[name] = self.for_constraints._built(raw, fits.constraints.get(name, Fits()))
-        return replace(committee, constraints=committees), replace(own, constraints=kept)
+        success = known = None
+        if len(usable) < len(evaluations):  # where evaluations fail, by least squares on 1 and -1
+            outcomes = np.array([-1.0 if evaluation.value is None else 1.0 for evaluation in evaluations])
+            raw = Observations(np.array(points[: len(evaluations)]), outcomes)
+            success, known = self.for_constraints._built(raw, fits.success or Fits())
+        return (
+            replace(committee, constraints=committees, success=success),
+            replace(own, constraints=kept, success=known),
+        )
 
     @cached_property
     def for_constraints(self) -> CommitteeBuilder:

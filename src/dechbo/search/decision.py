@@ -61,22 +61,28 @@ def decide(
     (n,) says which observations are.
     """
     members, data = committee.deciding(unresolved), committee.data
-    constraints = [LearnedConstraint.of(limit, unresolved) for limit in committee.constraints.values()]
-    if constraints and not feasible.any():
-        return Decision(search.maximum(LogFeasibility(constraints), proposals), "feasibility")
+    told = [LearnedConstraint.of(limit, unresolved) for limit in committee.constraints.values()]
+    failing = [] if committee.success is None else [LearnedConstraint.of(committee.success, awaited)]
+    limits = LogFeasibility([*told, *failing])
+    if told and not feasible.any():
+        return Decision(search.maximum(limits, proposals), "feasibility")
     # noisy values: gains over the best posterior mean, one threshold for all members; what an awaited point is expected
     # to bring is no gain any more
     known = np.vstack([data.X[feasible] if feasible.any() else data.X, awaited])
     best = float(mixture_moments(members, known)[0].max())
     turns = portfolio.turns if len(awaited) == 0 else portfolio.turns[:1]  # a second bound would stay beside the first
     turn, least = turns[(len(data) + len(unresolved)) % len(turns)], MIN_IMPROVEMENT
-    if turn == "bound" and constraints:
+    if turn == "bound" and told:
         least = 0.0
     elif turn == "bound":
-        found = search.maximum(ConfidenceBound(members, portfolio.beta), proposals)
+        found = search.maximum(limited(ConfidenceBound(members, portfolio.beta), limits), proposals)
         # a slice with fixed coordinates is searched for its own best point, which may lie far below the best of all
         if search.fixed or found.value > best + MIN_GAIN or "improvement" not in portfolio.turns:
             return Decision(found, "bound", portfolio.beta)
-    score: Score = LogExpectedImprovement(members, best + least)
-    score = Sum([score, LogFeasibility(constraints)]) if constraints else score
+    score = limited(LogExpectedImprovement(members, best + least), limits)
     return Decision(search.maximum(score, proposals), "improvement")
+
+
+def limited(score: Score, limits: LogFeasibility) -> Score:
+    """``score`` plus the log probability that all limits hold: of a gain that is lost otherwise, or as a penalty."""
+    return Sum([score, limits]) if limits.constraints else score
