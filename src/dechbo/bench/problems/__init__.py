@@ -16,9 +16,9 @@ from dechbo.bench.problems import (
     lasso,
     overlapping,
     rover,
+    study,
     tabular,
     voltages,
-    wine,
 )
 from dechbo.bench.problems.paper import HARTMANN_6, MICHALEWICZ_10, PROBLEMS, SHEKEL_4, michalewicz_value
 from dechbo.bench.problems.problem import Problem, ProblemUnavailable
@@ -66,7 +66,9 @@ _INSTANCES: dict[str, Callable[[int], Problem]] = {
     "Protein-Structure-9": tabular.protein_structure,
     "NAS-Bench-201": tabular.nas_bench_201,
     "LunarLander-12": lander.lunar_lander,
-    "Wine-12": wine.wine,
+    "Wine-12": study.WINE.instance,
+    "Boosting-21": study.BOOSTING.instance,
+    "Compressor-10": study.COMPRESSOR.instance,
     "Rosenbrock-4": partial(classic.ROSENBROCK.instance, 4),
     "NK-8": partial(landscape.landscape, 8, choices=("a", "b")),
     **families.FAMILIES,
@@ -93,13 +95,13 @@ _REAL = (
     "NAS-Bench-201",
     "LunarLander-12",
 )
-_EXAMPLE = ("Wine-12",)
+_README = ("Wine-12",)  # the example of the README
 
 SUITES: dict[str, tuple[str, ...]] = {
     "table1": _TABLE1,
     "synthetic": _SYNTHETIC,
     "real": _REAL,
-    "example": _EXAMPLE,
+    "example": (*_README, "Boosting-21", "Compressor-10"),
     "choice": (
         "Levy-10",
         "Styblinski-Tang-50",
@@ -111,7 +113,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     ),
     "families": tuple(families.FAMILIES),
     "smoke": ("Rosenbrock-4", "NK-8"),
-    "all": _TABLE1 + _SYNTHETIC + _REAL + _EXAMPLE,
+    "all": _TABLE1 + _SYNTHETIC + _REAL + _README,
 }
 """Problem names of each suite.
 

@@ -91,13 +91,13 @@ def instance_rng(name: str, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(name.lower().encode())])
 
 
-def require_module(problem: str, module: str) -> ModuleType:
-    """Import a module that ``problem`` needs."""
+def require_module(problem: str, module: str, *, extra: str = "bench") -> ModuleType:
+    """Import a module that ``problem`` needs and an extra of dechbo installs."""
     try:
         return import_module(module)
     except ImportError as error:
         raise ProblemUnavailable(
-            f'{problem} needs the package {module.split(".")[0]!r} ({error}): pip install "dechbo[bench]"'
+            f'{problem} needs the package {module.split(".")[0]!r} ({error}): pip install "dechbo[{extra}]"'
         ) from error
 
 
