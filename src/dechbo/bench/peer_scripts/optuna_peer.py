@@ -41,13 +41,14 @@ class Optuna(peer_protocol.PeerMethod):
         self.study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=setup.seed))
         self.asked: list[Trial] = []
         self.sampler: optuna.samplers.BaseSampler | None = None
-        self.options: dict[str, Any] = {
+        options: dict[str, dict[str, Any]] = {
             "optuna-tpe": {"sampler": "TPESampler", "multivariate": True},
             "optuna-gp": {"sampler": "GPSampler"},
             "optuna-cmaes": {"sampler": "CmaEsSampler", "x0": "best initial point"},
-        }[setup.method]
+        }
+        self.options = options[setup.method]
         if setup.method == "optuna-tpe" and self.is_conditional:
-            self.options["group"] = True
+            self.options = {**self.options, "group": True}
         if setup.method == "optuna-gp":
             import torch
 
