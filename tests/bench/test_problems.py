@@ -187,7 +187,8 @@ def test_suites_hold_known_problems() -> None:
     judged_last = {*SUITES["table1"], *SUITES["real"], *SUITES["example"]}
     assert set(SUITES["choice"]) <= set(SUITES["synthetic"]) - judged_last
     assert not set(SUITES["families"]) & set(SUITES["all"])
-    assert set(SUITES["all"]) == set(names()) - {*SUITES["smoke"], *SUITES["families"]}
+    only_examples = set(SUITES["example"]) - {"Wine-12"}  # the tables of "all" have the study of the README only
+    assert set(SUITES["all"]) == set(names()) - {*SUITES["smoke"], *SUITES["families"], *only_examples}
     assert all(len(set(suite)) == len(suite) for suite in SUITES.values())
     assert all(problem(name).space.dim <= 8 for name in SUITES["smoke"])
 
