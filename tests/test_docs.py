@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# ax_node needs torch; ray_tune has a test of its own; wine is what wine.yaml calls
-TESTED_ELSEWHERE = ("ax_node", "ray_tune", "wine")
+# ax_node needs torch; ray_tune has a test of its own; the others are what study files call (test_examples.py)
+TESTED_ELSEWHERE = ("ax_node", "ray_tune", "wine", "boosting", "voltages", "telemetry")
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem not in TESTED_ELSEWHERE)
 
 
@@ -42,7 +42,8 @@ def test_the_guide_code_runs() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]:
+    folders = [ROOT / "benchmarks" / "README.md", ROOT / "examples" / "README.md"]
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *folders]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 

@@ -174,3 +174,12 @@ def test_wrong_options_are_refused() -> None:
         REMBO(CUBE, embedding_dim=0)
     with pytest.raises(ParameterError):
         GPUCB(CUBE).tell({"x0": 0.0}, 1.0)
+
+
+@pytest.mark.parametrize("search", [RandomSearch, SobolSearch])
+def test_searches_keep_known_constraints(search: type[RandomSearch]) -> None:
+    space = Space({"a": Int(0, 4), "b": Int(0, 4)}, ["a + b <= 2"])
+    method = search(space, seed=0)
+    asked = [method.ask() for _ in range(6)]
+    assert all(params["a"] + params["b"] <= 2 for params in asked)
+    assert len({tuple(params.items()) for params in asked}) == 6  # every point that there is

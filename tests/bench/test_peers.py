@@ -93,6 +93,32 @@ def test_optuna_asks_within_a_mixed_space_and_again_the_same(nowhere: Path) -> N
     assert drive("optuna-tpe") == drive("optuna-tpe")
 
 
+def test_optuna_keeps_to_conditions_and_known_constraints(nowhere: Path) -> None:
+    space = Space(
+        {
+            "depth": Int(1, 3, when={"kernel": ["poly"]}),  # before what it depends on
+            "kernel": Categorical(["rbf", "poly"], when={"model": True}),
+            "model": Categorical([True, 1]),
+            "lc": Int(0, 9),
+            "lp": Int(0, 9),
+        },
+        ["lc + lp <= 2"],
+    )
+    asked = drive("optuna-tpe", space, asks=30)
+    assert all(params["lc"] + params["lp"] <= 2 for params in asked)
+    assert {tuple(sorted(params)) for params in asked} >= {("lc", "lp", "model"), ("kernel", "lc", "lp", "model")}
+    assert asked == drive("optuna-tpe", space, asks=30)
+
+
+def test_the_other_peers_refuse_conditions_and_constraints(nowhere: Path) -> None:
+    for space in (
+        Space({"c": Categorical(["a", "b"]), "x": Float(0, 1, when={"c": "a"})}),
+        Space({"x": Float(0, 1), "y": Float(0, 1)}, ["x + y <= 1"]),
+    ):
+        with pytest.raises(BenchError, match="nevergrad is not set up for conditional parameters"):
+            PeerProcess("nevergrad", space, seed=0, n_initial=4, budget=8)
+
+
 def test_a_run_with_a_peer_ends_in_a_record(tmp_path: Path, nowhere: Path) -> None:
     run = Run("nk-8", "optuna-tpe", 0, initial=4, evaluations=5)
     record = runner.execute(run, tmp_path, cpu_limit=60.0)

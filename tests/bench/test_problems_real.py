@@ -19,7 +19,7 @@ from sklearn.linear_model import Lasso
 from sklearn.model_selection import KFold, train_test_split
 
 from bench_cases import some
-from dechbo.bench.problems import SUITES, Problem, ProblemUnavailable, lander, problem, rover, voltages, wine
+from dechbo.bench.problems import SUITES, Problem, ProblemUnavailable, lander, problem, rover, study, voltages
 from dechbo.bench.problems.lasso import (
     FEATURES,
     CrossValidatedLasso,
@@ -264,24 +264,53 @@ def test_every_real_problem_evaluates_the_same_twice(name: str) -> None:
     assert stated.regret(stated(params)) == stated(params) - (stated.optimum or 0.0)
 
 
-# ---------------------------------------------------------------- Wine
+# ---------------------------------------------------------------- studies of examples/
 
 
 def test_wine_is_the_study_of_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", sys.path.copy())  # the study adds its folder
-    study = StudyFile.read(Path(__file__).parents[2] / "examples" / "wine.yaml")
+    file = StudyFile.read(Path(__file__).parents[2] / "examples" / "wine.yaml")
     stated = problem("Wine-12", 3)
-    assert stated.space == study.space
+    assert stated.space == file.space
     assert stated.space.dim == 12
     assert stated.optimum is None
     params = stated.space.decode(stated.space.from_uniform(np.full(12, 0.3)))
     value = pickle.loads(pickle.dumps(stated))(params)
-    assert value == some(some(study.objective)(params).value) == problem("wine-12", 0)(params)
+    assert value == some(some(file.objective)(params).value) == problem("wine-12", 0)(params)
     assert 0 < value < 2
 
 
 def test_wine_needs_the_examples_and_says_why_an_evaluation_failed(tmp_path: Path) -> None:
     with pytest.raises(ProblemUnavailable, match=r"Wine-12 needs examples/wine\.yaml .* clone"):
-        wine._of_study(tmp_path / "wine.yaml")
+        study._problem(study.WINE, tmp_path / "wine.yaml")
     with pytest.raises(RuntimeError, match="unexpected keyword"):
         problem("Wine-12")({"no_such_setting": 1})
+
+
+def test_only_the_study_of_the_readme_is_part_of_all() -> None:
+    assert SUITES["example"] == ("Wine-12", "Boosting-21", "Compressor-10")
+    assert set(SUITES["all"]) & set(SUITES["example"]) == {"Wine-12"}
+
+
+def test_an_example_names_the_package_or_the_program_that_is_missing() -> None:
+    path = study.EXAMPLES / "wine.yaml"
+    with pytest.raises(ProblemUnavailable, match=r"X-1 needs the package 'no_such_package'.*dechbo\[examples\]"):
+        study._problem(study.Example("X-1", "wine.yaml", modules=("no_such_package",), extra="examples"), path)
+    with pytest.raises(ProblemUnavailable, match="X-1 needs the program 'no-such-program'"):
+        study._problem(study.Example("X-1", "wine.yaml", programs=("no-such-program",)), path)
+
+
+def test_the_compressor_prints_nothing_into_a_benchmark(capfd: pytest.CaptureFixture[str]) -> None:
+    stated = available("Compressor-10")
+    params = stated.space.decode(stated.space.draw(np.random.default_rng(0), {}))
+    assert 30_000 < stated(params) == problem("compressor-10", 4)(params) < 320_000
+    assert capfd.readouterr().out == ""
+    with pytest.raises(RuntimeError, match="lc and lp"):
+        stated({**params, "lc": 4, "lp": 4})
+
+
+@pytest.mark.system
+def test_boosting_has_the_same_value_twice() -> None:
+    stated = available("Boosting-21")
+    params = stated.space.decode(stated.space.from_uniform(np.full(21, 0.4)))
+    assert 0 < stated(params) == problem("boosting-21", 4)(params) < 3

@@ -20,7 +20,7 @@ from bench_cases import some
 from dechbo.bench import methods, problems, runner
 from dechbo.bench.methods import MethodSpec
 from dechbo.bench.records import Journal, Run, RunRecord
-from dechbo.space import Space
+from dechbo.space import Float, Int, Parameter, Space
 
 SMALL = Run("rosenbrock-4", "random", 1, initial=4, evaluations=6)
 
@@ -72,6 +72,27 @@ def test_every_method_is_given_the_same_points_of_the_space() -> None:
     for params in points:
         assert space.decode(space.encode(params)) == params
     assert points != runner.initial_params(space, dataclasses.replace(run, seed=4))
+
+
+def test_initial_points_keep_known_constraints_and_are_the_same_without_any() -> None:
+    parameters: dict[str, Parameter] = {"a": Int(0, 4), "b": Int(0, 4), "x": Float(0, 1)}
+    free, limited = Space(parameters), Space(parameters, ["a + b <= 2"])
+    run = Run("limited", "random", 0, initial=32)
+    before, points = runner.initial_params(free, run), runner.initial_params(limited, run)
+    assert all(params["a"] + params["b"] <= 2 for params in points)
+    assert [new for old, new in zip(before, points, strict=True) if old["a"] + old["b"] <= 2] == [
+        old for old in before if old["a"] + old["b"] <= 2
+    ]
+    assert points == runner.initial_params(limited, dataclasses.replace(run, method="dechbo"))
+
+
+def test_a_method_that_breaks_a_known_constraint_has_crashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = Space({"a": Float(0, 1), "b": Float(0, 1)}, ["a + b <= 1"])
+    problem = problems.Problem("Limited-2", space, None, None, lambda params: params["a"])
+    monkeypatch.setattr(problems, "problem", lambda name, seed: problem)
+    run = dataclasses.replace(misbehave(monkeypatch, lambda: {"a": 1.0, "b": 1.0}), problem="limited-2")
+    record = runner.execute(run, tmp_path)
+    assert record.status.startswith("crashed: suggested a point that breaks a known constraint")
 
 
 def test_a_run_leaves_a_record_and_nothing_else(tmp_path: Path) -> None:

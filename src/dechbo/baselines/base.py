@@ -133,7 +133,9 @@ class Baseline:
         return point
 
     def _is_excluded(self, point: Array) -> bool:
-        """Whether the point is evaluated or pending."""
+        """Whether the point is evaluated or pending, or breaks a known constraint."""
+        if not self.space.allows(point):
+            return True
         return bool(same_coordinates(self.space, self._history.occupied, point).all(axis=1).any())
 
     @property

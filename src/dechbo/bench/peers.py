@@ -118,6 +118,7 @@ class PeerSpec:
     label: str
     script: str
     environment: str
+    takes_conditions: bool = False  # and known constraints
 
     @property
     def python(self) -> Path:
@@ -140,7 +141,7 @@ PEERS = {
         PeerSpec("botorch-logei", "BoTorch LogEI", "botorch_peer.py", "torch"),
         PeerSpec("botorch-ucb", "BoTorch UCB", "botorch_peer.py", "torch"),
         PeerSpec("turbo-1", "TuRBO-1", "turbo_peer.py", "torch"),
-        PeerSpec("optuna-tpe", "Optuna TPE", "optuna_peer.py", "torch"),
+        PeerSpec("optuna-tpe", "Optuna TPE", "optuna_peer.py", "torch", takes_conditions=True),
         PeerSpec("optuna-gp", "Optuna GPSampler", "optuna_peer.py", "torch"),
         PeerSpec("optuna-cmaes", "Optuna CMA-ES", "optuna_peer.py", "torch"),
         PeerSpec("hebo", "HEBO", "hebo_peer.py", "hebo"),
@@ -171,6 +172,8 @@ class PeerProcess:
         log: Path | None = None,
     ) -> None:
         spec = PEERS[name]
+        if (space.conditions or space.constraints) and not spec.takes_conditions:
+            raise BenchError(f"the peer {name} is not set up for conditional parameters and known constraints here")
         self.name = name
         self._cpu = 0.0
         self._log = log
@@ -188,7 +191,8 @@ class PeerProcess:
         finally:
             if not isinstance(stderr, int):
                 stderr.close()
-        message = {"op": "start", "method": name, "space": space.to_json()["parameters"], "dim": space.dim}
+        stated = {"constraints": [], **space.to_json()}
+        message = {"op": "start", "method": name, "space": stated["parameters"], "constraints": stated["constraints"]}
         limits = {"seed": seed, "n_initial": n_initial, "budget": budget, "cpu_left": cpu_left}
         try:
             answer = self._call({**message, **limits})

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from dechbo.bench import methods, problems
@@ -28,6 +29,7 @@ from dechbo.bench.records import CRASHED, FINISHED, OUT_OF_TIME, Journal, Run, R
 from dechbo.errors import ParameterError
 from dechbo.space import Space
 
+Array = NDArray[np.float64]
 Report = Callable[[int, float], None]  # called with evaluations done and best regret so far
 
 
@@ -47,7 +49,13 @@ def initial_params(space: Space, run: Run) -> list[dict[str, Any]]:
         draws = qmc.Sobol(space.dim, rng=rng).random_base2(count)[: run.initial]
     else:
         draws = rng.random((run.initial, space.dim))
-    return [space.decode(space.from_uniform(u)) for u in draws]
+    return [space.decode(_allowed(space, space.from_uniform(u), rng)) for u in draws]
+
+
+def _allowed(space: Space, point: Array, rng: np.random.Generator) -> Array:
+    """The point, or a random one instead if it breaks a known constraint."""
+    instead = None if space.allows(point) else space.region.draw(point, {}, rng)
+    return point if instead is None else instead
 
 
 def known_initial_values(run: Run, results: Path) -> list[tuple[float | None, float]]:
@@ -217,9 +225,11 @@ class _RunLoop:
 
     def _check(self, params: dict[str, Any]) -> None:
         try:
-            self.problem.space.encode(params)
+            point = self.problem.space.encode(params)
         except ParameterError as error:
             raise _RunEnded(f"{CRASHED}: suggested a point outside the space: {error}") from error
+        if not self.problem.space.allows(point):
+            raise _RunEnded(f"{CRASHED}: suggested a point that breaks a known constraint: {params}")
 
     def _save(self) -> None:
         save = getattr(self._method, "save", None)

@@ -1,7 +1,7 @@
 """The peer's end of the pipe: JSON lines on stdin and stdout. Standard library only, for foreign environments.
 
-    {"op": "start", "method": …, "space": […], "seed": …, "n_initial": …, "budget": …, "cpu_left": …}
-                                                  -> {"versions": {…}, "options": {…}, "cpu": …}
+    {"op": "start", "method": …, "space": […], "constraints": […], "seed": …, "n_initial": …, "budget": …,
+     "cpu_left": …}                               -> {"versions": {…}, "options": {…}, "cpu": …}
     {"op": "tell", "params": {…}, "value": …}     -> {"cpu": …}          value null: the evaluation failed
     {"op": "ask"}                                 -> {"params": {…}, "cpu": …}
 
@@ -33,6 +33,7 @@ class Setup:
     def __init__(self, message: dict[str, Any]) -> None:
         self.method: str = message["method"]
         self.space: list[dict[str, Any]] = message["space"]
+        self.constraints: list[dict[str, Any]] = message["constraints"]  # sum of coefficients x values <= upper
         self.seed: int = message["seed"]
         self.n_initial: int = message["n_initial"]
         self.budget: int = message["budget"]  # initial points included

@@ -18,9 +18,9 @@ from dechbo.bench.problems import (
     overlapping,
     pic,
     rover,
+    study,
     tabular,
     voltages,
-    wine,
 )
 from dechbo.bench.problems.paper import HARTMANN_6, MICHALEWICZ_10, PROBLEMS, SHEKEL_4, michalewicz_value
 from dechbo.bench.problems.problem import Problem, ProblemUnavailable
@@ -68,10 +68,12 @@ _INSTANCES: dict[str, Callable[[int], Problem]] = {
     "Protein-Structure-9": tabular.protein_structure,
     "NAS-Bench-201": tabular.nas_bench_201,
     "LunarLander-12": lander.lunar_lander,
-    "Wine-12": wine.wine,
     "PIC-1811": pic.pic,
     "CNN-6": cnn.cnn,
     "CNN-6-full": cnn.cnn_full,
+    "Wine-12": study.WINE.instance,
+    "Boosting-21": study.BOOSTING.instance,
+    "Compressor-10": study.COMPRESSOR.instance,
     "Rosenbrock-4": partial(classic.ROSENBROCK.instance, 4),
     "NK-8": partial(landscape.landscape, 8, choices=("a", "b")),
     **families.FAMILIES,
@@ -98,14 +100,14 @@ _REAL = (
     "NAS-Bench-201",
     "LunarLander-12",
 )
-_EXAMPLE = ("Wine-12",)
+_README = ("Wine-12",)  # the example of the README
 
 SUITES: dict[str, tuple[str, ...]] = {
     "table1": _TABLE1,
     "table2": ("PIC-1811", "CNN-6"),
     "synthetic": _SYNTHETIC,
     "real": _REAL,
-    "example": _EXAMPLE,
+    "example": (*_README, "Boosting-21", "Compressor-10"),
     "choice": (
         "Levy-10",
         "Styblinski-Tang-50",
@@ -117,7 +119,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     ),
     "families": tuple(families.FAMILIES),
     "smoke": ("Rosenbrock-4", "NK-8"),
-    "all": _TABLE1 + _SYNTHETIC + _REAL + _EXAMPLE,
+    "all": _TABLE1 + _SYNTHETIC + _REAL + _README,
 }
 """Problem names of each suite.
 
