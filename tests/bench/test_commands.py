@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from bench_cases import PNG, data_folder
 from dechbo.bench import experiment, problems
 from dechbo.bench.progress import BenchProgress
 from dechbo.bench.records import BenchError, Run, RunRecord, load_records, read_unavailable
@@ -131,3 +132,25 @@ def test_progress_counts_and_estimates() -> None:
     assert "1/3" in page.getvalue()
     assert "5 of 15" not in page.getvalue().splitlines()[0]
     assert "10 of 15 evaluations" in page.getvalue()
+
+
+@pytest.mark.system
+def test_table_2_from_a_short_run_on_real_data(tmp_path: Path) -> None:
+    arguments = ("table2", "--problem", "pic", "--methods", "random", "--seeds", "1", "--evaluations", "11")
+    places = (
+        "--results",
+        str(tmp_path / "results"),
+        "--out",
+        str(tmp_path / "table2.md"),
+        "--data",
+        str(data_folder()),
+    )
+    done = command(*arguments, *places, "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    (record,) = load_records(tmp_path / "results")
+    assert len(record.values) == 11
+    assert all(value is not None and 3.0 < value < 8.0 for value in record.values)
+    assert set(record.report) == {"test", "validation, rows once", "test, rows once"}
+    assert f"{record.final_regret:.4g}" in (tmp_path / "table2.md").read_text(encoding="utf-8")
+    assert command("fig2", "--seeds", "1", *places[:2], "--out", str(tmp_path / "fig2.png")).returncode == 0
+    assert (tmp_path / "fig2.png").read_bytes().startswith(PNG)
