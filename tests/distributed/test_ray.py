@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +15,9 @@ from dechbo import Float, Optimizer, RayEngine, Space
 from dechbo.data.observations import Observations
 from dechbo.distributed.engine import PartsEngine
 from dechbo.distributed.ray import PartActor, RayTransport
-from dechbo.errors import ExecutionError
+from dechbo.errors import DataError, ExecutionError, OptionError
 from dechbo.gp import AdditiveGP
-from distributed_cases import random_data, random_gp
+from distributed_cases import Swap, random_data, random_gp
 
 
 @pytest.fixture
@@ -89,3 +91,54 @@ def test_ray_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ExecutionError, match="pip install"):
         RayEngine(parts=2)
+
+
+@pytest.mark.parametrize("options", [{"cpus": 0}, {"cpus": -1.0}, {"cpus": True}, {"address": 6379}])
+def test_bad_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=next(iter(options))):
+        RayEngine(**options)
+
+
+def test_a_closed_engine_starts_no_other_cluster() -> None:
+    ray = pytest.importorskip("ray")
+    engine = RayEngine(parts=2)
+    engine.close()
+    engine.close()
+    with pytest.raises(ExecutionError, match="closed"):
+        engine.suggest(*case())
+    assert not ray.is_initialized()
+
+
+def test_an_error_in_one_part_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    transport, over = RayTransport(), []
+
+    class TaskError(Exception):
+        def as_instanceof_cause(self) -> Exception:
+            return DataError("no such luck")
+
+    class Method:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def remote(self, *arguments: Any) -> object:
+            if self.name == "give_up":
+                over.append(arguments)
+            return object()
+
+    def fail(_: object) -> None:
+        raise TaskError
+
+    actor = SimpleNamespace(**{name: Method(name) for name in ("ready", "run", "give_up")})
+    fake = SimpleNamespace(
+        exceptions=SimpleNamespace(RayTaskError=TaskError, RayError=OSError),
+        is_initialized=lambda: True,
+        put=lambda task: task,
+        get=fail,
+        wait=lambda calls, num_returns=1, timeout=None: (calls[:num_returns], calls[num_returns:]),
+    )
+    monkeypatch.setattr(transport, "_ray", fake)
+    transport.actors = [actor, actor]
+    with pytest.raises(DataError, match="no such luck"):
+        transport.run([Swap(0), Swap(1)])
+    assert over == [(1,), (1,)]
