@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -109,36 +109,65 @@ def test_a_closed_engine_starts_no_other_cluster() -> None:
     assert not ray.is_initialized()
 
 
+class Actor:
+    """Records who was told to give up; ``run`` returns the actor itself as Ray's reference."""
+
+    def __init__(self, told: list[tuple[Any, ...]]) -> None:
+        self.told = told
+
+    def __getattr__(self, method: str) -> Any:
+        def remote(*arguments: Any) -> Any:
+            if method == "give_up":
+                self.told.append(arguments)
+            return self if method == "run" else object()
+
+        return SimpleNamespace(remote=remote)
+
+
+class TaskError(Exception):
+    def as_instanceof_cause(self) -> Exception:
+        return DataError("no such luck")
+
+
+def fake_ray(get: Callable[[Any], Any], killed: list[Any]) -> SimpleNamespace:
+    return SimpleNamespace(
+        exceptions=SimpleNamespace(RayTaskError=TaskError, RayError=OSError),
+        is_initialized=lambda: True,
+        put=lambda task: task,
+        get=get,
+        kill=killed.append,
+        wait=lambda calls, num_returns=1, timeout=None: (calls[:num_returns], calls[num_returns:]),
+    )
+
+
 def test_an_error_in_one_part_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
-    transport, over = RayTransport(), []
-
-    class TaskError(Exception):
-        def as_instanceof_cause(self) -> Exception:
-            return DataError("no such luck")
-
-    class Method:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def remote(self, *arguments: Any) -> object:
-            if self.name == "give_up":
-                over.append(arguments)
-            return object()
 
     def fail(_: object) -> None:
         raise TaskError
 
-    actor = SimpleNamespace(**{name: Method(name) for name in ("ready", "run", "give_up")})
-    fake = SimpleNamespace(
-        exceptions=SimpleNamespace(RayTaskError=TaskError, RayError=OSError),
-        is_initialized=lambda: True,
-        put=lambda task: task,
-        get=fail,
-        wait=lambda calls, num_returns=1, timeout=None: (calls[:num_returns], calls[num_returns:]),
-    )
-    monkeypatch.setattr(transport, "_ray", fake)
-    transport.actors = [actor, actor]
+    transport, told = RayTransport(), []  # type: ignore[var-annotated]
+    monkeypatch.setattr(transport, "_ray", fake_ray(fail, []))
+    transport.actors = [Actor(told), Actor(told)]
     with pytest.raises(DataError, match="no such luck"):
         transport.run([Swap(0), Swap(1)])
-    assert over == [(1,), (1,)]
+    assert told == [(1,), (1,)]
+
+
+def test_actors_that_are_not_needed_make_room_for_one_that_is_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    first, second, surplus, new = (Actor([]) for _ in range(4))
+    killed: list[Any] = []
+
+    def get(reference: Any) -> tuple[Any, dict[str, tuple[int, int]]]:
+        if reference is first:
+            raise OSError
+        return "done", {}
+
+    transport = RayTransport()
+    monkeypatch.setattr(transport, "_ray", fake_ray(get, killed))
+    monkeypatch.setattr(transport, "_new_actor", lambda: new)
+    transport.actors = [first, second, surplus]
+    assert transport.run([Swap(0), Swap(1)]) == ["done", "done"]
+    assert transport.actors == [new, second]
+    assert killed == [surplus]

@@ -139,6 +139,8 @@ class RayTransport:
                 self._end_run(actors)
                 raise error.as_instanceof_cause() from None
             except self._ray.exceptions.RayError:  # the actor or its machine is gone
+                while len(self.actors) > len(tasks):  # those that are not needed make room
+                    self._ray.kill(self.actors.pop())
                 self.actors[part] = self._new_actor()
                 self._end_run(actors)
         return answers
