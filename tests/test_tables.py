@@ -192,3 +192,11 @@ def test_tables_are_added_onto_the_same_scope_or_beside() -> None:
         i, j, k = choice
         assert total.value(choice) == pytest.approx(tables.value(choice) + same[j, i] + new[k, i] + 1)
     assert tables.value((0, 0, 0)) == tables.values[0][0, 0] + tables.values[1][0]  # as they were
+
+
+def test_values_whose_sums_overflow_are_refused() -> None:
+    graph = FactorGraph(2, ((0, 1), (1,)))
+    for value in (1e306, -1e306):
+        with pytest.raises(TableError, match="scale the tables down"):
+            FactorTables(graph, (np.array([[-np.inf, value], [0.0, 0.0]]), np.zeros(2)))
+    assert FactorTables(graph, (np.full((2, 2), -np.inf), np.array([1e300, -1e300]))).value([0, 0]) == -np.inf

@@ -15,6 +15,7 @@ from dechbo.graph import FactorGraph, Scope
 Array = NDArray[np.float64]
 
 MAX_CELLS = 2**40  # of all tables together
+MAX_VALUE = 1e305  # of a cell: sums of larger ones may overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,8 @@ class FactorTables:
             )
         if not flat.max() < np.inf:
             raise TableError("table entries need to be finite or -inf (a forbidden cell), got NaN or +inf")
+        if (largest := _largest(flat)) > MAX_VALUE:
+            raise TableError(f"table entries of up to {largest:.3g} overflow when added: scale the tables down")
         scopes = self.graph.scopes
         views = tuple(
             flat[starts[k] : starts[k + 1]].reshape([sizes[i] for i in scope]) for k, scope in enumerate(scopes)
@@ -126,6 +129,14 @@ def _as_array(scope: Scope, value: object) -> Array:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise TableError(f"the table of scope {scope} needs an array of numbers, got {value!r}") from None
+
+
+def _largest(flat: Array) -> float:
+    """The largest magnitude of a finite cell."""
+    lowest = flat.min()
+    if lowest == -np.inf:
+        lowest = flat[flat > -np.inf].min(initial=0.0)
+    return float(max(flat.max(), -lowest))
 
 
 def _domain_sizes(graph: FactorGraph, arrays: Sequence[Array]) -> NDArray[np.int64]:

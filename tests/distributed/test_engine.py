@@ -37,6 +37,18 @@ def test_reports_say_what_every_part_did_and_held() -> None:
     assert engine.transport.traffic.bytes("gram") > 0
 
 
+def test_a_machine_that_joins_or_leaves_changes_the_partition_and_nothing_else() -> None:
+    rng = np.random.default_rng(2)
+    case = random_gp(rng, 20), random_data(rng, 20, 30), 1.0, [np.linspace(0, 1, 4)] * 20
+    transport = InProcessTransport()
+    engine, answers = PartsEngine(transport), []
+    for machines in (2, 4, 3):
+        transport.capacity = machines
+        answers.append(engine.suggest(*case))
+        assert len(engine.reports) == machines
+    assert all((answer.choice == answers[0].choice).all() for answer in answers)
+
+
 SPACE = Space({**{f"x{i}": Float(0, 1) for i in range(5)}, "n": Int(1, 4)}, constraints=["x0 + x1 <= 1.2"])
 
 

@@ -16,6 +16,7 @@ from dechbo.distributed.partition import cut_weight, partition
 from dechbo.distributed.plan import PartPlan, plan_parts
 from dechbo.distributed.rounds import LocalFactors, dual_sweeps, max_sum_rounds
 from dechbo.distributed.synchronous import SynchronousMaxSum, local_tables
+from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact, MaxSum, messages
 from dechbo.maxsum import dual as central_dual
 from dechbo.maxsum.forest import connected_components
@@ -39,6 +40,34 @@ def test_any_partition_gives_the_choice_of_one_part(tables: FactorTables, parts:
     assert answer.mean == pytest.approx(tables.mean, rel=1e-12, abs=1e-12)
     assert answer.value <= optimum + 1e-13 * abs(optimum) or answer.value == optimum
     assert answer.upper_bound >= optimum - 1e-13 * abs(optimum) or answer.upper_bound == optimum
+
+
+def test_value_mean_and_bound_are_the_same_bits_for_any_partition() -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        triples = [tuple(rng.permutation(6)[: rng.integers(1, 4)].tolist()) for _ in range(7)]
+        graph = FactorGraph.covering(6, list({frozenset(scope): scope for scope in triples}.values()))
+        sizes, size = rng.integers(1, 4, 6), 10.0 ** rng.integers(-9, 9)
+        tables = FactorTables(graph, tuple(size * rng.normal(size=sizes[list(scope)]) for scope in graph.scopes))
+        one = SynchronousMaxSum().maximize(tables)
+        for parts in (2, 3, 5):
+            answer = SynchronousMaxSum().maximize_in(tables, random_partition(rng, graph, parts))
+            found, expected = ((a.value, a.mean, a.upper_bound) for a in (answer, one))
+            assert found == expected, seed
+
+
+@pytest.mark.parametrize("size", [1.0, 1e25, 1e300])
+def test_that_nothing_is_allowed_is_seen_beside_large_values(size: float) -> None:
+    forbidden = np.array([[-np.inf, size], [-np.inf, -np.inf]])
+    ring = FactorGraph(3, ((0, 1), (1, 2), (2, 0)))
+    for graph, values in (
+        (ring, (forbidden, forbidden, np.full((2, 2), size))),
+        (FactorGraph(2, ((0, 1), (1,))), (forbidden, np.array([size, -np.inf]))),
+    ):
+        tables = FactorTables(graph, values)
+        for parts in (1, 2):
+            answer = SynchronousMaxSum(parts=parts).maximize(tables)
+            assert answer.value == tables.value(answer.choice) == -np.inf
 
 
 @settings(max_examples=60)

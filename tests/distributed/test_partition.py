@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from dechbo.distributed.partition import Partition, cut_weight, partition
+from dechbo.distributed.partition import Partition, _owners, cut_weight, partition
 from dechbo.graph import FactorGraph
 from distributed_cases import random_partition, random_triples
 
@@ -50,3 +51,28 @@ def test_a_small_graph_has_fewer_parts_than_asked_for() -> None:
     cut = partition(FactorGraph(2, ((0, 1),)), np.array([3, 3]), 8)
     assert cut.parts <= 3
     assert set(cut.factors) | set(cut.variables) == set(range(cut.parts))
+
+
+@pytest.mark.parametrize("parts", [3, 8, 20])
+def test_more_parts_than_vertices_are_no_complaint(parts: int, capfd: pytest.CaptureFixture[str]) -> None:
+    for dim in (1, 2, 5):
+        graph = FactorGraph.covering(dim, [(i, i + 1) for i in range(dim - 1)])
+        cut = partition(graph, np.full(dim, 3), parts)
+        assert 1 <= cut.parts <= min(parts, 2 * dim)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_owners_need_no_table_of_all_variables_and_parts() -> None:
+    rng = np.random.default_rng(2)
+    labels, held = rng.integers(0, 4, 30), rng.integers(0, 4, 40)
+    edges = np.stack([np.repeat(np.arange(40), 2), rng.integers(0, 30, 80)], axis=1)
+    votes = np.zeros((30, 4))
+    np.add.at(votes, (edges[:, 1], held[edges[:, 0]]), 1.0)
+    votes[np.arange(30), labels] += 0.5
+    assert (_owners(labels, edges, held) == votes.argmax(axis=1)).all()
+
+    tracemalloc.start()
+    _owners(labels * 10**9, edges, held * 10**9)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10**6

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +15,9 @@ from dechbo import Float, Optimizer, RayEngine, Space
 from dechbo.data.observations import Observations
 from dechbo.distributed.engine import PartsEngine
 from dechbo.distributed.ray import PartActor, RayTransport
-from dechbo.errors import ExecutionError
+from dechbo.errors import DataError, ExecutionError, OptionError
 from dechbo.gp import AdditiveGP
-from distributed_cases import random_data, random_gp
+from distributed_cases import Swap, random_data, random_gp
 
 
 @pytest.fixture
@@ -89,3 +91,83 @@ def test_ray_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ExecutionError, match="pip install"):
         RayEngine(parts=2)
+
+
+@pytest.mark.parametrize("options", [{"cpus": 0}, {"cpus": -1.0}, {"cpus": True}, {"address": 6379}])
+def test_bad_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=next(iter(options))):
+        RayEngine(**options)
+
+
+def test_a_closed_engine_starts_no_other_cluster() -> None:
+    ray = pytest.importorskip("ray")
+    engine = RayEngine(parts=2)
+    engine.close()
+    engine.close()
+    with pytest.raises(ExecutionError, match="closed"):
+        engine.suggest(*case())
+    assert not ray.is_initialized()
+
+
+class Actor:
+    """Records who was told to give up; ``run`` returns the actor itself as Ray's reference."""
+
+    def __init__(self, told: list[tuple[Any, ...]]) -> None:
+        self.told = told
+
+    def __getattr__(self, method: str) -> Any:
+        def remote(*arguments: Any) -> Any:
+            if method == "give_up":
+                self.told.append(arguments)
+            return self if method == "run" else object()
+
+        return SimpleNamespace(remote=remote)
+
+
+class TaskError(Exception):
+    def as_instanceof_cause(self) -> Exception:
+        return DataError("no such luck")
+
+
+def fake_ray(get: Callable[[Any], Any], killed: list[Any]) -> SimpleNamespace:
+    return SimpleNamespace(
+        exceptions=SimpleNamespace(RayTaskError=TaskError, RayError=OSError),
+        is_initialized=lambda: True,
+        put=lambda task: task,
+        get=get,
+        kill=killed.append,
+        wait=lambda calls, num_returns=1, timeout=None: (calls[:num_returns], calls[num_returns:]),
+    )
+
+
+def test_an_error_in_one_part_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+
+    def fail(_: object) -> None:
+        raise TaskError
+
+    transport, told = RayTransport(), []  # type: ignore[var-annotated]
+    monkeypatch.setattr(transport, "_ray", fake_ray(fail, []))
+    transport.actors = [Actor(told), Actor(told)]
+    with pytest.raises(DataError, match="no such luck"):
+        transport.run([Swap(0), Swap(1)])
+    assert told == [(1,), (1,)]
+
+
+def test_actors_that_are_not_needed_make_room_for_one_that_is_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    first, second, surplus, new = (Actor([]) for _ in range(4))
+    killed: list[Any] = []
+
+    def get(reference: Any) -> tuple[Any, dict[str, tuple[int, int]]]:
+        if reference is first:
+            raise OSError
+        return "done", {}
+
+    transport = RayTransport()
+    monkeypatch.setattr(transport, "_ray", fake_ray(get, killed))
+    monkeypatch.setattr(transport, "_new_actor", lambda: new)
+    transport.actors = [first, second, surplus]
+    assert transport.run([Swap(0), Swap(1)]) == ["done", "done"]
+    assert transport.actors == [new, second]
+    assert killed == [surplus]

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from dechbo.maxsum import Exact
+from dechbo.graph import FactorGraph
+from dechbo.maxsum import Exact, MaxSum
 from dechbo.maxsum.dual import dual_sweeps, upper_bound
 from dechbo.maxsum.messages import pack
 from dechbo.maxsum.smoothing import smoothed_bound, soft_marginals
@@ -72,3 +75,12 @@ def test_a_closed_gap_costs_nothing() -> None:
     assert score == np.inf
     assert not dual.any()
     assert bound == pytest.approx(upper_bound(packed, dual))
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-322, 1e-310])
+def test_a_temperature_that_underflows_ends_the_smoothing(size: float) -> None:
+    rng = np.random.default_rng(0)
+    values = tuple(np.where(rng.random((3, 3)) < 0.2, -np.inf, size * rng.integers(-3, 4, (3, 3))) for _ in range(6))
+    tables = FactorTables(FactorGraph(4, tuple(itertools.combinations(range(4), 2))), values)
+    answer = MaxSum().maximize(tables)
+    assert answer.value <= brute_force(tables) <= answer.upper_bound

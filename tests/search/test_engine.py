@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dechbo.acquisition import AdditiveUCB
 from dechbo.data.observations import Observations
+from dechbo.errors import OptionError
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Exact, MaxSum
-from dechbo.search.engine import LocalEngine
+from dechbo.search.engine import LocalEngine, as_engine
 from gp_strategies import Case, cases, make_case
 
 Array = NDArray[np.float64]
@@ -134,3 +136,9 @@ def test_extra_tables_are_added(case: Case, seed: int) -> None:
     points = np.array([at(candidates, choice) for choice in choices])
     values = AdditiveUCB(case.gp.condition(case.data), 2.0).values(points) + cells[tuple(choices[:, scope].T)]
     assert found.value == pytest.approx(values.max(), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("given", ["ray", LocalEngine, 3, MaxSum()])
+def test_what_is_no_engine_is_refused_at_once(given: Any) -> None:
+    with pytest.raises(OptionError, match="an engine has a method suggest"):
+        as_engine(given, None)

@@ -84,7 +84,7 @@ class PartsEngine:
         self.maximizer = SynchronousMaxSum() if maximizer is None else maximizer
         self.transport: Transport = InProcessTransport() if transport is None else transport
         self.reports: list[PartReport] = []
-        self._cut: tuple[FactorGraph, Partition] | None = None
+        self._cut: tuple[FactorGraph, int, Partition] | None = None
 
     @property
     def parts(self) -> int:
@@ -149,10 +149,11 @@ class PartsEngine:
         self.close()
 
     def _partition(self, graph: FactorGraph, sizes: Ints) -> Partition:
-        """Cut anew for another graph only; how many candidates a variable has changes little."""
-        if self._cut is None or self._cut[0] != graph:
-            self._cut = graph, partition(graph, sizes, self.parts)
-        return self._cut[1]
+        """Cut anew for another graph or another number of parts; how many candidates a variable has changes little."""
+        parts = self.parts
+        if self._cut is None or self._cut[:2] != (graph, parts):
+            self._cut = graph, parts, partition(graph, sizes, parts)
+        return self._cut[2]
 
 
 class ProcessEngine(PartsEngine):

@@ -85,14 +85,14 @@ def maximize_tables(
     """
     reduced = yield from _reduce(graph, tables)
     choice = np.zeros(len(graph.variables), dtype=np.int64)
-    bounds, size = np.zeros(0), 0.0
+    bounds = np.zeros(0)
     rounds, residual, converged = 0, 0.0, True
     if graph.forest is not None:
         packed = _pack(graph.forest.layout, tables, graph.forest_tables, reduced)
         yield from solve_forest(graph.forest, packed, choice)
         bounds = LocalFactors(graph.forest.layout, packed).terms(choice)
     bounds = np.concatenate([bounds, _alone(graph, reduced, choice)])
-    size = float(np.abs(bounds).sum())
+    sizes = np.abs(bounds)
     if graph.any_cyclic:
         local = LocalFactors(graph.cyclic, _pack(graph.cyclic, tables, graph.cyclic_tables, reduced))
         tolerance = schedule.tolerance * reduced.scale
@@ -107,13 +107,13 @@ def maximize_tables(
         seen = np.unique(graph.cyclic.edge_variables)
         choice[seen] = best[seen]
         yield from graph.cyclic.send_messages(dual)
-        more, more_size = _dual_bounds(local, dual)
-        bounds, size = np.concatenate([bounds, more]), size + more_size
+        more, more_sizes = _dual_bounds(local, dual)
+        bounds, sizes = np.concatenate([bounds, more]), np.concatenate([sizes, more_sizes])
     value, mean = yield from _value(graph, tables, choice)
     bound = value
     if graph.any_cyclic:
-        totals = yield from exact_sums(graph.place, np.append(bounds, 16.0 * EPS * size)[None], np.ceil)
-        bound = float(totals[0])
+        totals = yield from exact_sums(graph.place, np.array([bounds, sizes]), np.ceil)
+        bound = float(totals[0] + 16.0 * EPS * totals[1])
         bound = -math.inf if bound < reduced.floor and value == -math.inf else max(bound, value)
     own = slice(0, graph.own)
     return PartMaximum(graph.variables[own], choice[own], value, bound, rounds, converged, residual, mean)
@@ -181,15 +181,15 @@ def _improved(local: LocalFactors, sources: tuple[Array, Array], choice: Ints, s
     return best
 
 
-def _dual_bounds(local: LocalFactors, messages: Array) -> tuple[Array, float]:
-    """The maxima that the upper bound adds, of own factors and variables, and the size of the numbers in them."""
+def _dual_bounds(local: LocalFactors, messages: Array) -> tuple[Array, Array]:
+    """The maxima that the upper bound adds, of own factors and variables, and the size of the numbers in each."""
     layout = local.layout
-    factors = np.empty(len(layout.scopes))
-    size = factor_bounds(local.packed, messages, factors)
+    factors, sizes = np.empty((2, len(layout.scopes)))
+    factor_bounds(local.packed, messages, factors, sizes)
     belief = local.beliefs(messages)
     seen = np.flatnonzero(np.diff(layout.order_starts))
     tops = belief[layout.variable_starts[seen] + local.decoded(belief)[seen]]
-    return np.concatenate([factors, tops]), size + float(np.abs(tops).sum())
+    return np.concatenate([factors, tops]), np.concatenate([sizes, np.abs(tops)])
 
 
 def _value(graph: PartGraph, tables: FactorTables, choice: Ints) -> Program[tuple[float, float]]:
@@ -197,13 +197,14 @@ def _value(graph: PartGraph, tables: FactorTables, choice: Ints) -> Program[tupl
     scopes = tables.graph.scopes
     cells = np.array([table[tuple(choice[list(scope)])] for scope, table in zip(scopes, tables.values, strict=True)])
     means = np.array([_mean(table) for table in tables.values])
-    forbidden = np.array([cells == -np.inf, means == -np.inf])
-    terms = np.where(forbidden, 0.0, np.array([cells, means]))
-    sums = yield from exact_sums(graph.place, np.vstack([terms, forbidden]))
-    return (
-        -math.inf if sums[2] else float(sums[0]),
-        -math.inf if sums[3] else float(sums[1]),
-    )
+    terms = np.array([cells, means])
+    finite = np.where(terms == -np.inf, 0.0, terms)
+    # how many terms there are must not depend on the partition: the zeros for variables that a part does not see go
+    sums = yield from exact_sums(graph.place, finite[:, finite.any(axis=0)])
+    # by itself: beside large values a count would be rounded away
+    forbidden = yield from all_reduce(graph.place, (terms == -np.inf).sum(axis=1))
+    value, mean = np.where(forbidden > 0, -np.inf, sums).tolist()
+    return value, mean
 
 
 def _mean(table: Array) -> float:

@@ -58,7 +58,7 @@ def partition(graph: FactorGraph, sizes: Ints, parts: int) -> Partition:
     work = np.concatenate([sizes.astype(np.float64), cells])
     labels = _cut(edges + np.array([graph.dim, 0]), sizes[edges[:, 1]], work, parts)
     held = labels[graph.dim :]
-    variables = _owners(labels[: graph.dim], edges, held, parts)
+    variables = _owners(labels[: graph.dim], edges, held)
     factors = np.zeros(len(graph.scopes), dtype=np.int64)
     factors[list(plan.remaining)] = held
     return Partition.of(graph, factors, variables)
@@ -70,12 +70,15 @@ def cut_weight(graph: FactorGraph, sizes: Ints, cut: Partition) -> int:
     return sum(int(sizes[i]) for k in plan.remaining for i in graph.scopes[k] if cut.factors[k] != cut.variables[i])
 
 
-def _owners(labels: Ints, edges: Ints, held: Ints, parts: int) -> Ints:
+def _owners(labels: Ints, edges: Ints, held: Ints) -> Ints:
     """Each variable goes where most of its factors are; of equals, where it was."""
-    votes = np.zeros((len(labels), parts))
-    np.add.at(votes, (edges[:, 1], held[edges[:, 0]]), 1.0)
-    votes[np.arange(len(labels)), labels] += 0.5
-    owners: Ints = votes.argmax(axis=1)
+    many, there = len(labels), held[edges[:, 0]]
+    parts = int(max(labels.max(), held.max(initial=0))) + 1
+    ballots = np.concatenate([edges[:, 1] * parts + there] * 2 + [np.arange(many) * parts + labels])
+    pairs, votes = np.unique(ballots, return_counts=True)  # two votes of each factor, one for where it was
+    variables, chosen = np.divmod(pairs, parts)
+    order = np.lexsort([-chosen, votes, variables])  # of each variable the most votes last; of equals the lowest part
+    owners: Ints = chosen[order[np.cumsum(np.bincount(variables, minlength=many)) - 1]]
     return owners
 
 
@@ -87,6 +90,8 @@ def _cut(edges: Ints, weights: Ints, work: NDArray[np.float64], parts: int) -> I
     ends = np.concatenate([edges, edges[:, ::-1]])
     graph = csr_array((np.tile(weights, 2), (ends[:, 0], ends[:, 1])), shape=(many, many))
     graph.sort_indices()
+    if many <= 4 * parts:  # METIS prints complaints about parts without a vertex
+        return breadth_first_parts(graph, work, parts)
     try:
         import pymetis
     except ModuleNotFoundError:

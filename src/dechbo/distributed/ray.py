@@ -7,6 +7,7 @@ same data, with the same answer.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from dechbo.distributed.engine import PartsEngine
 from dechbo.distributed.exchange import Assignment, Payload, drive
 from dechbo.distributed.processes import MAX_ATTEMPTS, added
 from dechbo.distributed.synchronous import SynchronousMaxSum
-from dechbo.errors import ExecutionError
+from dechbo.errors import ExecutionError, OptionError
 from dechbo.execution.ray import connect, import_ray
 from dechbo.threads import one_blas_thread
 
@@ -55,9 +56,13 @@ class RayTransport:
     """
 
     def __init__(self, address: str | None = None, *, cpus: float = 1) -> None:
+        if not (address is None or isinstance(address, str)):
+            raise OptionError(f"address must be None or text such as 'auto' or 'ray://host:10001', got {address!r}")
+        if isinstance(cpus, bool) or not isinstance(cpus, (int, float)) or not 0 < cpus < math.inf:
+            raise OptionError(f"cpus must be a number above 0, got {cpus!r}")
         self._ray = import_ray("parts")
         self._arguments = address, cpus
-        self._owns_cluster = False
+        self._owns_cluster = self._closed = False
         self.traffic: dict[str, tuple[int, int]] = {}
         self.actors: list[Any] = []
         self._runs = 0
@@ -66,9 +71,11 @@ class RayTransport:
     def capacity(self) -> int:
         """How many parts the cluster has processors for."""
         self._connect()
-        return max(1, int(self._ray.cluster_resources().get("CPU", 1.0) // max(self._arguments[1], 1e-9)))
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1.0) // self._arguments[1]))
 
     def _connect(self) -> None:
+        if self._closed:
+            raise ExecutionError("this transport is closed: make a new engine")
         if not self._ray.is_initialized():
             connect(self._ray, self._arguments[0])
             self._owns_cluster, self.actors = True, []
@@ -99,7 +106,7 @@ class RayTransport:
                 self._ray.kill(actor)
             if self._owns_cluster:
                 self._ray.shutdown()
-        self.actors = []
+        self.actors, self._closed = [], True
 
     def _wait_for_room(self, actors: Sequence[Any]) -> None:
         """Ray lets actors without a processor wait for ever."""
@@ -129,12 +136,19 @@ class RayTransport:
             try:
                 answers[part] = self._ray.get(ready[0])
             except self._ray.exceptions.RayTaskError as error:
+                self._end_run(actors)
                 raise error.as_instanceof_cause() from None
             except self._ray.exceptions.RayError:  # the actor or its machine is gone
+                while len(self.actors) > len(tasks):  # those that are not needed make room
+                    self._ray.kill(self.actors.pop())
                 self.actors[part] = self._new_actor()
-                for actor in actors:
-                    actor.give_up.remote(self._runs)
+                self._end_run(actors)
         return answers
+
+    def _end_run(self, actors: Sequence[Any]) -> None:
+        """Others may wait for messages that will never be sent."""
+        for actor in actors:
+            actor.give_up.remote(self._runs)
 
 
 def _transport(address: str | None, cpus: float) -> RayTransport:

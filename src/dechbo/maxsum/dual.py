@@ -25,7 +25,7 @@ def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
     """The maxima that ``upper_bound`` adds (factors first), and the sum of the magnitudes of all numbers in them."""
     factors = len(packed.tables)
     terms = np.empty(factors + len(packed.variables))
-    size = factor_bounds(packed, messages, terms)
+    size = factor_bounds(packed, messages, terms, np.empty(factors))
     belief = beliefs(packed, messages)
     for n, i in enumerate(packed.variables):
         here = belief[packed.unary_starts[i] : packed.unary_starts[i + 1]]
@@ -35,8 +35,11 @@ def bound_terms(packed: Packed, messages: Array) -> tuple[Array, float]:
 
 
 @compiled
-def factor_bounds(packed: Packed, messages: Array, terms: Array) -> float:
-    """terms[k] = max_{x_I} [phi_I - sum_{i in I} m_{I->i}]; returns the sum of the magnitudes of what is in them."""
+def factor_bounds(packed: Packed, messages: Array, terms: Array, sizes: Array) -> float:
+    """terms[k] = max_{x_I} [phi_I - sum_{i in I} m_{I->i}]; sizes[k] are the magnitudes of what is in it.
+
+    Returns the sum of these magnitudes.
+    """
     sums, spare = np.empty(packed.max_partial_cells), np.empty(packed.max_partial_cells)
     incoming, outgoing = np.empty(packed.max_message_entries), np.empty(packed.max_message_entries)
     size = 0.0
@@ -44,17 +47,20 @@ def factor_bounds(packed: Packed, messages: Array, terms: Array) -> float:
         origin, end = packed.message_starts[packed.scopes[k]], packed.message_starts[packed.scopes[k + 1]]
         for entry in range(end - origin):
             incoming[entry] = -messages[origin + entry]
+        sizes[k] = 0.0
         for e in range(packed.scopes[k], packed.scopes[k + 1]):
             largest = 0.0
             for entry in range(packed.message_starts[e], packed.message_starts[e + 1]):
                 largest = fast_max(largest, abs(messages[entry]))
             size += 2.0 * largest
+            sizes[k] += 2.0 * largest
         outgoing_messages(packed, k, incoming, outgoing, sums, spare)
         best = -np.inf
         for h in range(packed.lengths[packed.scopes[k]]):
             best = max(best, outgoing[h] + incoming[h])
         terms[k] = best
         size += abs(best)
+        sizes[k] += abs(best)
     return size
 
 

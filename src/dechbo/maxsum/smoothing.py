@@ -31,9 +31,10 @@ def smoothed_bound(
     best = upper_bound(packed, dual)
     messages = dual.copy()
     for level in range(LEVELS):
-        if best - score <= closed or scale <= 0:
+        temperature = FIRST_TEMPERATURE * scale * 0.5**level
+        if best - score <= closed or temperature <= 0:  # also where it underflows
             break
-        smooth_sweeps(packed, messages, -(-sweeps // LEVELS), FIRST_TEMPERATURE * scale * 0.5**level)
+        smooth_sweeps(packed, messages, -(-sweeps // LEVELS), temperature)
         hard = messages.copy()
         score = dual_sweeps(packed, hard, choice, score, HARD_SWEEPS, 0.0)
         bound = upper_bound(packed, hard)

@@ -31,7 +31,7 @@ from dechbo.optimizer import options
 from dechbo.optimizer.info import AskInfo
 from dechbo.optimizer.outlook import Outlook, outlook
 from dechbo.optimizer.step import SearchProblem, SearchState, believe, factor_model, suggest
-from dechbo.search.engine import Engine, LocalEngine
+from dechbo.search.engine import Engine, LocalEngine, as_engine
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
 from dechbo.space import Space
@@ -122,9 +122,7 @@ class Optimizer:
         small = min(float(DEFAULT_INITIAL), 2.0 * space.dim + 2, History(space).remaining({})[0])
         self.n_initial = int(small) if n_initial is None else checks.whole("n_initial", n_initial, 1)
         self.max_factor_size = checks.whole("max_factor_size", max_factor_size, 1)
-        if engine is not None and maximizer is not None:
-            raise OptionError("give a maximizer or an engine, not both: LocalEngine(maximizer) is an engine")
-        self._engine: Engine = LocalEngine(maximizer) if engine is None else engine
+        self._engine = as_engine(engine, maximizer)
         self.maximizer = self._engine.maximizer if isinstance(self._engine, LocalEngine) else maximizer
         self.model = checks.instance("model", model, ModelOptions)
         self.search = checks.instance("search", search, SearchOptions)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dechbo.acquisition import TableCache, acquisition_tables
 from dechbo.data.observations import Observations
+from dechbo.errors import OptionError
 from dechbo.gp import Surrogate
 from dechbo.gp.ensemble import Posterior, weighted_members
 from dechbo.graph import Scope
@@ -43,6 +44,17 @@ class Engine(Protocol):
     def prepare(self, gp: Surrogate, data: Observations, candidates: Sequence[Array]) -> None:
         """Bring the cache of recurring candidates to where ``suggest`` would have brought it."""
         ...
+
+
+def as_engine(given: Engine | None, maximizer: Maximizer | str | None) -> Engine:
+    """``given`` itself; a LocalEngine with ``maximizer`` for None."""
+    if given is None:
+        return LocalEngine(maximizer)
+    if maximizer is not None:
+        raise OptionError("give a maximizer or an engine, not both: LocalEngine(maximizer) is an engine")
+    if isinstance(given, (str, type)) or not hasattr(given, "suggest"):
+        raise OptionError(f"an engine has a method suggest, e.g. ProcessEngine(parts=4); got {given!r}")
+    return given
 
 
 class LocalEngine:
