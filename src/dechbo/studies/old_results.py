@@ -57,7 +57,7 @@ def json_rows(path: Path, space: Space, value: str | None) -> list[Row]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON: {error}") from None
     try:
         if isinstance(content, Mapping) and "x_iters" in content:
