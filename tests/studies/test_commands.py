@@ -556,6 +556,18 @@ def test_the_command_that_init_suggests_works_with_its_own_train(tmp_path: Path,
     assert [trial.state.name for trial in store_of(path).trials] == ["COMPLETE"] * 2
 
 
+def test_many_parameters_are_shown_once(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = tmp_path / "many.yaml"
+    names = [f"weight_{k:02}" for k in range(20)]
+    study.write_text("name: many\nparameters:\n" + "".join(f"  {n}: {{type: float, low: 0, high: 1}}\n" for n in names))
+    dechbo("ask", study)
+    dechbo("tell", study, 0, 1.5, "--constraint", "size=-1")
+    shown = dechbo("best", study).out
+    assert all(shown.count(name) == 1 for name in names)
+    assert "constraint size" in shown
+    assert str(store_of(study).trials[0].params["weight_07"]) in shown  # with all digits
+
+
 # ------------------------------------------------------------------------------- undo
 
 
