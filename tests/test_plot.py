@@ -77,6 +77,16 @@ def test_the_title_says_that_some_effects_are_not_shown() -> None:
     assert "each parameter" in plot.effects(shown, of=3).get_suptitle()
 
 
+def test_a_small_effect_is_not_flat_beside_a_large_one_and_noise_is_not_blown_up() -> None:
+    sizes = {"a": 100.0, "b": 5.0, "c": 1e-6}
+    shown = [plot.Effect(name, [0, 1], np.array([0.0, size]), np.zeros(2), 0) for name, size in sizes.items()]
+    large, small, none = plot.effects(shown).axes
+    assert np.ptp(large.get_ylim()) == pytest.approx(110)
+    assert np.ptp(small.get_ylim()) == pytest.approx(5.5)
+    assert np.ptp(none.get_ylim()) == pytest.approx(2)
+    assert [ax.get_title(loc="right") for ax in (large, small, none)] == ["Δ 100", "Δ 5", "Δ 1e-06"]
+
+
 @pytest.mark.parametrize(
     ("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml"), ("jpg", b"\xff\xd8\xff")]
 )

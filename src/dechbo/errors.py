@@ -65,6 +65,13 @@ class AllEvaluationsFailed(StudyError):
     """A run stops early because its first evaluations all failed."""
 
 
+MANY_OBJECTIVES = (
+    "Ways out: combine them into one value, such as a weighted sum or the largest of scaled ones; limit all but one as "
+    "constraints (trial.set_constraint in Optuna); or use a sampler of Optuna that finds Pareto fronts: TPESampler, "
+    "GPSampler, NSGAIISampler or NSGAIIISampler"
+)
+
+
 def format_list(items: Sequence[object], max_items: int = 8) -> str:
     """A list for an error message: the first items, and the total number if some are left out."""
     shown = ", ".join(map(repr, items[:max_items]))

@@ -38,6 +38,7 @@ MAX_PREDICTED_PARAMETERS = 40  # beyond it, only those that correlate most with 
 MAX_EDGES = 8
 MAX_QUIET_NODES = 16  # with more parameters, those without an interaction are left out
 COLUMNS = 4  # of effects
+MIN_SPAN = 0.02  # of the values of an effect, as a part of the largest one's: noise is not blown up
 FORMATS: dict[str, Any] = {  # by the ending of a file, with metadata that make equal pictures equal files
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
@@ -246,6 +247,7 @@ def interactions(found: Sequence[Interaction], names: Sequence[str], *, ax: Axes
 def effects(shown: Sequence[Effect], *, figure: Any = None, of: int | None = None) -> Any:
     """The effect of each parameter as a curve with one standard deviation; returns the figure.
 
+    Each has its own scale, and its size beside its name: on one scale, the largest would flatten the others.
     ``of`` is the number of parameters; the title says if some are not shown.
     """
     if figure is None:
@@ -253,12 +255,16 @@ def effects(shown: Sequence[Effect], *, figure: Any = None, of: int | None = Non
 
         figure = Figure(figsize=(11, 2.2 * max(1, math.ceil(len(shown) / COLUMNS))), layout="constrained")
     which = "each parameter" if of is None or of <= len(shown) else f"the {len(shown)} strongest of {of} parameters"
-    title = f"Effect of {which}, predicted with all others as in the best trial"
+    title = f"Effect of {which} (Δ: its size, each on its own scale), predicted with all others as in the best trial"
     figure.suptitle(title, x=0.012, ha="left", fontsize=11, weight="bold", color=TEXT)
     rows = max(1, math.ceil(len(shown) / COLUMNS))
-    axes = figure.subplots(rows, COLUMNS if rows > 1 else max(len(shown), 1), sharey=True, squeeze=False)
+    axes = figure.subplots(rows, COLUMNS if rows > 1 else max(len(shown), 1), squeeze=False)
+    span = MIN_SPAN * max((effect.size for effect in shown), default=0.0)
     for ax, effect in zip(axes.flat, shown, strict=False):
         _draw_effect(ax, effect)
+        low, high = ax.get_ylim()
+        if high - low < span:
+            ax.set_ylim((low + high - span) / 2, (low + high + span) / 2)
     for ax in list(axes.flat)[len(shown) :]:
         ax.set_axis_off()
     for row in axes:
@@ -322,7 +328,8 @@ def _draw_effect(ax: Axes, effect: Effect) -> None:
         ax.scatter(places, means, s=46, color=colors, zorder=3)
         ax.set_xticks(places, [_short(s if isinstance(s, str) else json.dumps(s), 10) for s in settings])
         ax.set_xlim(-0.6, len(places) - 0.4)
-    ax.set_title(_short(effect.name, 24), fontsize=9.5)
+    ax.set_title(_short(effect.name, 20), loc="left", fontsize=9.5)
+    ax.set_title(f"Δ {effect.size:.3g}", loc="right", fontsize=8.5, weight="normal")
 
 
 def _set_log_scale(ax: Axes, low: float, high: float) -> None:

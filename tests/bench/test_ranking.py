@@ -107,5 +107,18 @@ def test_the_command_writes_the_page_and_the_figure(tmp_path: Path) -> None:
     assert "there are no such records" in done.stderr
 
 
+def test_some_problems_are_printed_and_the_page_of_all_is_left_alone(tmp_path: Path) -> None:
+    results = make_results(tmp_path / "results")
+    code = "from dechbo.cli import main; main()"
+    arguments = [sys.executable, "-c", code, "bench", "ranks", "--results", str(results)]
+    some = subprocess.run([*arguments, "shekel-4"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert some.returncode == 0, some.stderr
+    assert "average rank" in some.stdout
+    assert not (tmp_path / "benchmarks").exists()
+    everything = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert everything.returncode == 0, everything.stderr
+    assert (tmp_path / "benchmarks" / "ranks.md").exists()
+
+
 def test_the_methods_that_are_compared_unless_others_are_named_exist() -> None:
     assert set(ranking.COMPARED) <= set(methods.names())

@@ -45,3 +45,10 @@ def test_coordinates_are_those_of_the_whole_point() -> None:
 def test_bad_values_are_refused(fixed: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         check_fixed(SPACE, fixed)
+
+
+def test_a_conditional_parameter_that_contradicts_another() -> None:
+    space = Space({"c": Categorical(["a", "b"]), "x": Float(0, 1, when={"c": "a"})})
+    assert check_fixed(space, {"x": 0.5}) == {"x": 0.5, "c": "a"}
+    with pytest.raises(ParameterError, match="'x' is there only when 'c' is 'a': not 'b'"):
+        check_fixed(space, {"x": 0.5, "c": "b"})

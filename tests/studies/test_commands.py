@@ -556,6 +556,18 @@ def test_the_command_that_init_suggests_works_with_its_own_train(tmp_path: Path,
     assert [trial.state.name for trial in store_of(path).trials] == ["COMPLETE"] * 2
 
 
+def test_many_parameters_are_shown_once(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = tmp_path / "many.yaml"
+    names = [f"weight_{k:02}" for k in range(20)]
+    study.write_text("name: many\nparameters:\n" + "".join(f"  {n}: {{type: float, low: 0, high: 1}}\n" for n in names))
+    dechbo("ask", study)
+    dechbo("tell", study, 0, 1.5, "--constraint", "size=-1")
+    shown = dechbo("best", study).out
+    assert all(shown.count(name) == 1 for name in names)
+    assert "constraint size" in shown
+    assert str(store_of(study).trials[0].params["weight_07"]) in shown  # with all digits
+
+
 # ------------------------------------------------------------------------------- undo
 
 
@@ -577,6 +589,36 @@ def test_a_wrong_value_is_corrected_and_a_trial_retracted(tmp_path: Path, dechbo
     assert store_of(study).finished == 3  # nothing was retracted
     assert dechbo("tell", study, 0, "--failed", "--correct").code == 0
     assert store_of(study).failed == 1
+
+
+def test_second_thoughts_in_any_order_say_what_counts(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = write_study(tmp_path, None)
+    for number, value in enumerate([3.0, 1.0]):
+        dechbo("ask", study)
+        dechbo("tell", study, number, value)
+    assert dechbo("retract", study, 0, "--undo").out == "trial 0: not retracted, nothing to undo\n"
+    dechbo("retract", study, 1)
+    assert dechbo("retract", study, 1).out == "trial 1: retracted already\n"
+    done = dechbo("tell", study, 1, 0.5, "--correct")
+    assert done.out == "trial 1: corrected to 0.5, but the trial is retracted and does not count; best is 3 (trial 0)\n"
+    assert dechbo("retry", study, 1).out.startswith("1 trial queued again")
+    dechbo("retract", study, 1, "--undo")
+    rows = json.loads(dechbo("trials", study, "--json").out)
+    assert [row["state"] for row in rows] == ["complete", "complete", "waiting"]  # the best is not a retried one
+    dechbo("tell", study, 0, "--failed", "--correct")
+    assert "trial 0 is not running, but failed" in dechbo("tell", study, 0, 1.0).err
+
+
+def test_a_retracted_trial_leaves_the_queue_and_can_be_queued_again(tmp_path: Path, dechbo: CommandLine) -> None:
+    study = write_study(tmp_path, None)
+    dechbo("ask", study)
+    dechbo("tell", study, 0, 3.0)
+    dechbo("retry", study, 0)
+    dechbo("retract", study, 1)
+    assert json.loads(dechbo("ask", study, "--json").out)[0]["number"] == 2
+    assert dechbo("retry", study, 0).out.startswith("1 trial queued again")
+    rows = json.loads(dechbo("trials", study, "--json").out)
+    assert [row["state"] for row in rows] == ["retried", "retracted", "asked", "waiting"]
 
 
 def test_three_equal_failures_stop_a_run_and_retry_mends_a_small_space(tmp_path: Path, dechbo: CommandLine) -> None:
@@ -627,6 +669,10 @@ def test_a_trial_of_ones_own_is_queued(tmp_path: Path, dechbo: CommandLine) -> N
     assert (asked[0]["params"]["lr"], asked[0]["params"]["act"]) == (0.125, "tanh")
     with pytest.raises(StudyError, match="has no trial 4"):
         store_of(study).retract(4)
+    dechbo("tell", study, 0, 1.0)
+    again = [f"{name}={value}" for name, value in asked[0]["params"].items()]
+    assert "trial 0 has these parameters, too, and both will count" in dechbo("enqueue", study, *again).out
+    assert "'lr' is given twice" in dechbo("enqueue", study, "lr=0.1", "lr=0.2").err
 
 
 # ------------------------------------------------------------------- repeats, conditions, doctor

@@ -109,6 +109,7 @@ def test_a_snapshot_of_ax(tmp_path: Path, dechbo: CommandLine) -> None:
     ("text", "message"),
     [
         ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("{}", "expected Ax's snapshot"),
         ('[{"value": 1}]', "KeyError 'params'"),
         ("3", "expected Ax"),

@@ -111,6 +111,15 @@ def test_the_panel_shows_trials_best_running_gap_interactions_and_time_left() ->
     assert "rough so far: lr × width (93%)" in shown(view)
 
 
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_line_that_is_too_long_ends_in_an_ellipsis(width: int) -> None:
+    view = new_panel(Clock())
+    finish(view, 0, None, error=f"the command failed: {'no such [/min] rate ' * 8}")
+    view.interactions = [Interaction((f"time [min] {'x' * 60}", "width" * 10), 0.93, 0.2)]
+    lines = {line.split()[1]: line.rstrip(" │\n") for line in shown(view, width).splitlines() if line.startswith("│ ")}
+    assert all(lines[name].endswith("…") for name in ("last", "failed", "interactions"))
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 def test_the_panel_fits_every_width(width: int) -> None:
     view = new_panel()

@@ -88,6 +88,10 @@ def test_a_storage_out_of_reach_prunes_nothing_and_keeps_the_curve(tmp_path: Pat
         ('{"step": true, "value": 0.5}', None),
         ('{"step": 1, "value": NaN}', None),
         ('{"step": 1, "value"', None),
+        ('{"step": 2147483647, "value": -1e308}', (2147483647, -1e308)),
+        ('{"step": 2147483648, "value": 1}', None),  # more than PostgreSQL stores
+        (f'{{"step": 1, "value": 1{"0" * 400}}}', None),
+        ('{"step": ' + "[" * 50_000, None),
         ("0.5", None),
     ],
 )

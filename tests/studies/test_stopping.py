@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dechbo.errors import OptionError, StudyFileError
-from dechbo.studies.stopping import NoGain, Stopping, StoppingCheck, seconds
+from dechbo.studies.stopping import NoGain, Stopping, StoppingCheck, default_epsilon, expected_outlook, seconds
 from dechbo.studies.store import StudyStore
 from dechbo.studies.studyfile import StudyFile
 from study_cases import CommandLine, write_study
@@ -27,7 +27,17 @@ def test_the_rules_of_the_file_and_of_the_command(tmp_path: Path) -> None:
     assert StudyFile.read(write_study(tmp_path)).stopping == Stopping()
     assert Stopping.parse(["target=3", "no-gain=0.5"], file.stopping) == Stopping(NoGain(epsilon=0.5), 3.0, 7200.0, 30)
     assert Stopping.parse(["never"], file.stopping) == Stopping()
-    for text in ("target", "target=nan", "evaluations=0", "evaluations=x", "time=soon", "gain", "no-gain=x"):
+    for text in (
+        "target",
+        "target=nan",
+        "evaluations=0",
+        "evaluations=x",
+        "time=soon",
+        "gain",
+        "no-gain=x",
+        "no-gain=nan",
+        "no-gain=-1",
+    ):
         with pytest.raises(OptionError, match="--stop takes"):
             Stopping.parse([text], Stopping())
     assert [seconds(text) for text in ("90", "1.5min", "2 h", "1d")] == [90, 90, 7200, 86400]
@@ -73,6 +83,25 @@ def test_a_run_without_more_to_gain_stops_and_one_with_it_goes_on(tmp_path: Path
     found = StudyStore(StudyFile.read(early), create=False).optimizer().outlook(20)
     assert found.probability > 0.5
     assert found.gain > 0
+
+
+def test_a_gain_worth_having_does_not_depend_on_the_worst_values() -> None:
+    values = [0.055, 0.06, 0.08, 0.1, 0.155, 0.2, 0.3, 0.4, 0.5]
+    assert default_epsilon(values, 0.055) == pytest.approx(0.001)
+    assert default_epsilon([*values[:-2], 28.0, 1e9], 0.055) == pytest.approx(0.001)
+    assert default_epsilon([-value for value in values], -0.055) == pytest.approx(0.001)
+    assert default_epsilon([2.0, 2.0], 2.0) == 0.0
+    assert default_epsilon([1e308, 1.7e308], -1.7e308) == 0.0
+
+
+def test_the_end_of_a_run_asks_for_a_gain_worth_having(tmp_path: Path, dechbo: CommandLine) -> None:
+    """One value of a million among ten: a thousandth of the range was a thousand."""
+    study = write_study(tmp_path, None)
+    for number in range(10):
+        dechbo("ask", study)
+        dechbo("tell", study, number, 1e6 if number == 4 else 1.0 + number / 10)
+    found = expected_outlook(StudyStore(StudyFile.read(study), create=False))
+    assert found.epsilon == pytest.approx(0.0055)
 
 
 def test_time_is_over(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("study.db", "a storage must be a URL such as sqlite:///study.db"),
+        ("study.db", "a storage must be a URL such as sqlite:///study.db or postgresql://user@host/database"),
         ("", "a storage must be a URL such as"),
         (None, "a storage must be a URL such as sqlite:///study.db, got NoneType"),
         (

@@ -11,6 +11,7 @@ from dechbo.errors import StudyFileError
 from dechbo.space import Categorical, Float, Int
 from dechbo.studies import CommandObjective, PythonObjective, StudyFile
 from dechbo.studies.storage import checked_url
+from study_cases import write_study
 
 ISSUE = """\
 name: my-study
@@ -329,3 +330,11 @@ def test_an_error_never_shows_a_password(tmp_path: Path, url: str) -> None:
     with pytest.raises(StudyFileError) as caught:
         read(tmp_path, SMALL + f"storage: {url}\ntrials: 0\n")
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("more", ["directions: [minimize, maximize]\n", "objectives: [loss, time]\n"])
+def test_several_objectives_are_refused_with_ways_out(tmp_path: Path, more: str) -> None:
+    with pytest.raises(StudyFileError, match=r"Ways out: combine them .* NSGAIISampler"):
+        StudyFile.read(write_study(tmp_path, more=more))
+    with pytest.raises(StudyFileError, match="direction: a study has one objective"):
+        StudyFile.read(write_study(tmp_path, direction="[minimize, maximize]"))

@@ -12,6 +12,7 @@ app = typer.Typer(no_args_is_help=True, help="Compare methods on test problems."
 Results = Annotated[Path, typer.Option("--results", help="Folder of the runs and their records.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Number of processes, one thread each.")]
 RESULTS = Path("benchmarks/results")
+RANKED_SUITE, RANKS_PAGE = "all", Path("benchmarks/ranks.md")
 
 
 @app.command()
@@ -119,18 +120,25 @@ def table1(
 
 @app.command()
 def ranks(
-    suite: Annotated[str, typer.Argument(help="A suite or a comma-separated list of problems.")] = "all",
+    suite: Annotated[str, typer.Argument(help="A suite or a comma-separated list of problems.")] = RANKED_SUITE,
     methods: Annotated[
         str | None, typer.Option("--methods", "-m", help="Methods or groups; if left out, those run on most problems.")
     ] = None,
     control: Annotated[str, typer.Option(help="The method that the others are compared with.")] = "dechbo",
     first_seed: Annotated[int, typer.Option(min=0, help="The first seed; up to a hundred are read.")] = 0,
     results: Results = RESULTS,
-    out: Annotated[Path, typer.Option(help="The page to write; the figure is beside it, as PNG.")] = Path(
-        "benchmarks/ranks.md"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"The page to write, with a figure beside it; {RANKS_PAGE} for all problems, none for others.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Mean final values and average ranks of all methods that have records, with a figure of rank against CPU time."""
+    """Mean final values and average ranks of all methods that have records.
+
+    The page, with a figure of rank against CPU time, is that of all problems, unless --out names another.
+    """
     from rich.console import Console
 
     from dechbo.bench import figures, problems, ranking
@@ -147,9 +155,12 @@ def ranks(
         raise BenchError(f"there are no such records under {results}: create some with dechbo bench run …")
     width = 32 + 21 * len(ranked.methods)  # a narrow terminal breaks the lines
     Console(width=max(Console().width, width)).print(ranking.rich_table(ranked, control))
-    out.parent.mkdir(parents=True, exist_ok=True)
     options = f" --methods {methods}" if methods is not None else ""
     options += f" --first-seed {first_seed}" if first_seed else ""
+    if out is None and suite != RANKED_SUITE:
+        return
+    out = out or RANKS_PAGE
+    out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(ranking.markdown(ranked, control, f"dechbo bench ranks {suite}{options}"), encoding="utf-8")
     out.with_suffix(".png").write_bytes(figures.ranks_against_time(ranked))
     typer.echo(f"written to {out} and {out.with_suffix('.png')}")

@@ -48,5 +48,6 @@ def _with_parents(space: Space, fixed: Mapping[str, Any]) -> dict[str, Any]:
                 todo += [parent] if space[parent].when else []
             elif parent not in answer or not any(answer[parent] == choice for choice in choices):
                 listed = " or ".join(map(repr, choices))
-                raise ParameterError(f"fixed {name!r} is there only when {parent!r} is {listed}: fix that, too")
+                why = f"not {answer[parent]!r}" if parent in answer else "fix that, too"
+                raise ParameterError(f"fixed {name!r} is there only when {parent!r} is {listed}: {why}")
     return answer

@@ -115,7 +115,7 @@ def outcome_of_output(text: str) -> Outcome:
         pass
     try:
         result = json.loads(last)
-    except ValueError:
+    except (ValueError, RecursionError):
         result = None
     if step_of(last) is not None:  # the last step is the value
         result = {"value": result["value"]}

@@ -16,7 +16,7 @@ from dechbo.data.csv import parse_value
 from dechbo.errors import OptionError, ParameterError, SpaceExhausted, StudyError
 from dechbo.execution.outcome import Outcome
 from dechbo.integrations.optuna import OWNER
-from dechbo.integrations.optuna.trials import evaluated
+from dechbo.integrations.optuna.trials import RETRACTED, evaluated
 from dechbo.space import Space
 from dechbo.studies import formatting
 from dechbo.studies.storage import redacted_url
@@ -65,6 +65,8 @@ def fixed_params(space: Space, given: Sequence[str], *, option: str = "--fix") -
     fixed: dict[str, Any] = {}
     for text in given:
         name, value = _pair(option, text, space.names)
+        if name in fixed:
+            raise ParameterError(f"{option} {text}: {name!r} is given twice")
         try:
             fixed[name] = parse_value(name, space[name], value)
         except ParameterError as error:
@@ -133,6 +135,8 @@ def tell_trial(
     line = f"trial {number}: {'corrected to ' if correct else ''}{'failed' if failed else formatting.number(value)}"
     if any(limit > 0 for limit in limits.values()):
         line += ", infeasible"
+    if number in _retracted(study):
+        line += ", but the trial is retracted and does not count"
     return _with_best(study, number, line)
 
 
@@ -141,7 +145,10 @@ def retract_trials(study: StudyStore, numbers: Sequence[int], *, undo: bool) -> 
     known = {trial.number for trial in study.trials}
     if unknown := [number for number in numbers if number not in known]:
         raise StudyError(f"study {study.file.name!r} has no trial {unknown[0]}: nothing was retracted")
-    for number in numbers:
+    for number in dict.fromkeys(numbers):
+        if undo != (number in _retracted(study)):
+            yield f"trial {number}: {'not retracted, nothing to undo' if undo else 'retracted already'}"
+            continue
         study.retract(number, undo=undo)
         what = "counts again" if undo else "retracted: kept, but never modelled, and its point may come again"
         yield _with_best(study, number, f"trial {number}: {what}")
@@ -172,7 +179,13 @@ def enqueue_trial(study: StudyStore, given: Sequence[str]) -> str:
     number = study.enqueue(params)
     chosen = study.file.space.active(params) - params.keys()
     rest = f"; {formatting.count(len(chosen), 'other parameter')} chosen when it starts" if chosen else ""
+    if same := [trial.number for trial in evaluated(study.trials) if trial.params == params]:
+        rest = f"; trial {same[-1]} has these parameters, too, and both will count"
     return f"trial {number} queued{rest}; `dechbo optimize` or `dechbo ask` takes it first"
+
+
+def _retracted(study: StudyStore) -> set[int]:
+    return {trial.number for trial in study.trials if RETRACTED in trial.system_attrs}
 
 
 def _with_best(study: StudyStore, number: int, line: str) -> str:

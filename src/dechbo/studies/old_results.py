@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dechbo.data.csv import cell
-from dechbo.errors import DataError, StudyError, format_list
+from dechbo.errors import MANY_OBJECTIVES, DataError, StudyError, format_list
 from dechbo.space import Space
 
 Row = dict[str, Any]
@@ -41,7 +41,9 @@ def optuna_rows(source: str, study: str | None) -> list[Row]:
             raise StudyError(f"{where} has the studies {format_list(names)}: name one with --study NAME")
         found = optuna.load_study(storage=storage, study_name=chosen)
         if len(found.directions) > 1:
-            raise StudyError(f"study {chosen!r} has {len(found.directions)} objectives, and dechbo takes one")
+            raise StudyError(
+                f"study {chosen!r} has {len(found.directions)} objectives, and dechbo takes one. {MANY_OBJECTIVES}"
+            )
         trials = found.get_trials(deepcopy=False)
     rows = []
     for trial in trials:
@@ -57,7 +59,7 @@ def json_rows(path: Path, space: Space, value: str | None) -> list[Row]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON: {error}") from None
     try:
         if isinstance(content, Mapping) and "x_iters" in content:

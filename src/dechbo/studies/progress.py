@@ -157,7 +157,7 @@ class ProgressPanel:
         from rich.text import Text
 
         width = min(width, MAX_PANEL_WIDTH)
-        facts = Table.grid(padding=(0, 2))
+        facts = Table.grid(padding=(0, 2), expand=True)  # else lines are cut without an ellipsis
         facts.add_column(style="dim", no_wrap=True, min_width=12)
         facts.add_column(overflow="ellipsis", no_wrap=True, ratio=1)
         for name, text in self._facts(width - 24).items():

@@ -8,7 +8,7 @@ Tested in test_pruning.py.
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ PRUNERS = {
     "patient": "PatientPruner",
     "wilcoxon": "WilcoxonPruner",
 }
+MAX_STEP = 2**31 - 1  # that every database can store
 DEFAULTS: dict[str, dict[str, Any]] = {"percentile": {"percentile": 25.0}, "patient": {"patience": 5}}
 
 
@@ -112,11 +113,12 @@ def step_of(line: str) -> tuple[int, float] | None:
         return None
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or set(found) != {"step", "value"}:
         return None
     step, value = found["step"], found["value"]
-    if isinstance(step, bool) or not isinstance(step, int) or step < 0 or isinstance(value, bool):
+    if any(isinstance(given, bool) or not isinstance(given, (int, float)) for given in (step, value)):
         return None
-    return (step, float(value)) if isinstance(value, (int, float)) and math.isfinite(value) else None
+    known = isinstance(step, int) and 0 <= step <= MAX_STEP and abs(value) <= sys.float_info.max
+    return (step, float(value)) if known else None

@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from dechbo.errors import DechboError, OptionError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 MIN_TRIALS = 20  # evaluations before a model is asked whether there is more to gain
 CHECK_EVERY = 5  # evaluations between two such questions
+WORTH_HAVING = 0.01  # a gain, as a part of the distance between the best value and the median
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class NoGain:
     """The rule of ``no-gain``."""
 
     trials: int = 20
-    epsilon: float | None = None  # None: a thousandth of the spread of the values so far
+    epsilon: float | None = None  # None: see default_epsilon
     probability: float = 0.05
 
 
@@ -56,7 +58,7 @@ class Stopping:
                 if text == "never":
                     rules = cls()
                 elif name == "no-gain":
-                    rules = replace(rules, no_gain=NoGain(epsilon=float(value) if sign else None))
+                    rules = replace(rules, no_gain=NoGain(epsilon=_not_negative(value) if sign else None))
                 elif name == "target" and sign:
                     rules = replace(rules, target=_finite(value))
                 elif name == "time" and sign:
@@ -127,10 +129,24 @@ def expected_outlook(study: StudyStore, rule: NoGain | None = None) -> Outlook:
     optimizer: Any = study.optimizer()
     epsilon = rule.epsilon
     if epsilon is None:
+        best = optimizer.best
         values = [evaluation.value for evaluation in optimizer.evaluations if evaluation.value is not None]
-        epsilon = 1e-3 * (max(values) - min(values)) if values else 0.0
+        epsilon = 0.0 if best is None else default_epsilon(values, best.value)
     found: Outlook = optimizer.outlook(rule.trials, epsilon=epsilon)
     return found
+
+
+def default_epsilon(values: Sequence[float], best: float) -> float:
+    """A gain worth having: it depends on typical values, not on how bad the worst ones are."""
+    distance = WORTH_HAVING * abs(median(values) - best)
+    return distance if math.isfinite(distance) else 0.0
+
+
+def _not_negative(text: str) -> float:
+    value = _finite(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
 
 
 def _finite(text: str) -> float:

@@ -132,8 +132,8 @@ def parse_url(url: str) -> URL:
         return make_url(url)
     except (ArgumentError, ValueError):
         raise StorageError(
-            "a storage must be a URL such as sqlite:///study.db or postgresql://user:password@host/database, and "
-            "this is not one; percent-encode special characters in a password, for example %40 for @"
+            "a storage must be a URL such as sqlite:///study.db or postgresql://user@host/database, and "
+            "this is not one; a password belongs into ~/.pgpass or $PGPASSWORD"
         ) from None
 
 

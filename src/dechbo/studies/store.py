@@ -25,7 +25,9 @@ from dechbo.integrations.optuna.trials import (
     CONSTRAINT,
     FIXED,
     NOISE,
+    RETRACTED,
     RETRIES,
+    STATE_NAMES,
     best_trial,
     evaluated,
     is_stale,
@@ -122,7 +124,7 @@ class StudyStore:
         if trial.state != TrialState.RUNNING or not self._write_outcome(trial_id(trial), outcome):
             done = trial.state.is_finished()
             hint = f"; `dechbo tell … {number} VALUE --correct` replaces its value" if done else ""
-            raise StudyError(f"trial {number} is not running, but {trial.state.name.lower()}: it cannot be told{hint}")
+            raise StudyError(f"trial {number} is not running, but {STATE_NAMES[trial.state]}: it cannot be told{hint}")
 
     def add(self, params: Mapping[str, Any], outcome: Outcome) -> FrozenTrial:
         """Add an old result. The sampler learns from it, but it does not count towards the number of trials."""
@@ -226,7 +228,7 @@ class StudyStore:
     ) -> NextTrial | None:
         """Start a waiting trial or a new one; None if the waiting one cannot run, or if ``stopped`` by now."""
         if fixed is None:
-            waiting = next((trial for trial in self.trials if trial.state == TrialState.WAITING), None)
+            waiting = next((trial for trial in self.trials if _is_queued(trial)), None)
             if waiting is not None:
                 return self._start_waiting(waiting, owner, on_ask, stopped)
         on_ask()
@@ -348,6 +350,10 @@ class StudyStore:
             return storage.set_trial_state_values(trial_id, state=TrialState.COMPLETE, values=[outcome.value])
         except UpdateFinishedTrialError:
             return False
+
+
+def _is_queued(trial: FrozenTrial) -> bool:
+    return trial.state == TrialState.WAITING and RETRACTED not in trial.system_attrs
 
 
 def own_evaluations(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from dechbo.errors import DechboError, SpaceError, StorageError, StudyError
+from dechbo.errors import MANY_OBJECTIVES, DechboError, SpaceError, StorageError, StudyError
 from dechbo.space import Categorical, Float, Int, Parameter, Space
 from dechbo.studies.objective import CommandObjective, PythonObjective
 from dechbo.studies.pruning import PRUNERS, PrunerSettings
@@ -326,6 +326,14 @@ class _Study(_Section):
     stop: _Stop = _Stop()
     repeats: Annotated[Whole, Field(ge=1)] = 1
     pruner: Annotated[dict[str, Any], BeforeValidator(_named_pruner)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_one_objective(cls, data: object) -> object:
+        for name in ("directions", "objectives", "direction", "objective"):
+            if isinstance(data, dict) and isinstance(data.get(name), list):
+                raise wrong(f"a study has one objective and one direction. {MANY_OBJECTIVES}", name)
+        return data
 
     @field_validator("name")
     @classmethod

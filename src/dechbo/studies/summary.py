@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dechbo.studies.optimize import OptimizeArguments
 
 MAX_INTERACTIONS_SHOWN = 5
+MAX_REPEATED = 12  # parameters that are shown as a table, as YAML and as JSON; more are shown once
 MAX_CURVE_WIDTH = 16  # of a learning curve in the list of trials
 MAX_NAME_WIDTH = 18  # of a parameter over its column
 MIN_NOTE_WIDTH = 24  # of the last column, which holds errors
@@ -61,22 +62,26 @@ def print_summary(
 
 
 def print_best(study: StudyStore, best: TrialRow, console: Console, *, copy: bool = True) -> None:
-    """The best trial as a table, and its parameters to copy."""
+    """The best trial as a table, and its parameters to copy; where there are many, only those to copy."""
     from rich.table import Table
 
     title = f"best value {formatting.number(best.value)}  (trial {best.number}, {study.file.direction})"
     print_text(console, f"\n{title}", style="bold green")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
-    for name, value in best.params.items():
+    once = copy and len(best.params) > MAX_REPEATED
+    for name, value in () if once else best.params.items():
         table.add_row(plain(name), plain(formatting.setting(value)))
     for name, value in best.constraints.items():
         limit = f"{formatting.number(value)}  (feasible at or below 0)"
         table.add_row(plain(f"constraint {name}"), plain(limit), style="dim")
-    console.print(table)
+    if table.row_count:
+        console.print(table)
     if not copy:
         return
     print_text(console, "\nto copy, as YAML:", style="dim")
     print_text(console, formatting.as_yaml(best.params))
+    if once:
+        return
     print_text(console, "as JSON:", style="dim")
     print_text(console, json.dumps(best.params, ensure_ascii=False))
 

@@ -11,6 +11,7 @@ from optuna.trial import FrozenTrial, TrialState
 from dechbo.integrations.optuna import OWNER, STALE
 from dechbo.integrations.optuna.trials import (
     RETRACTED,
+    STATE_NAMES,
     constraints_of,
     evaluated,
     is_feasible,
@@ -20,14 +21,6 @@ from dechbo.integrations.optuna.trials import (
 )
 from dechbo.studies import formatting
 from dechbo.studies.store import IMPORTED
-
-STATE_NAMES = {
-    TrialState.COMPLETE: "complete",
-    TrialState.FAIL: "failed",
-    TrialState.PRUNED: "pruned",
-    TrialState.RUNNING: "running",
-    TrialState.WAITING: "waiting",
-}
 
 
 @dataclass(frozen=True)
@@ -74,12 +67,10 @@ def _row(trial: FrozenTrial, names: Sequence[str], retried: set[int], again: set
 
 
 def _state(trial: FrozenTrial, retried: set[int], again: set[int]) -> str:
-    if trial.number in again and STALE not in trial.system_attrs and trial.state.is_finished():
-        return "retried"
-    if RETRACTED in trial.system_attrs:
-        return "retracted"
     if is_stale(trial, retried):
-        return "stale"
+        if trial.number in again and STALE not in trial.system_attrs and trial.state.is_finished():
+            return "retried"
+        return "retracted" if RETRACTED in trial.system_attrs else "stale"
     if IMPORTED in trial.system_attrs and trial.state == TrialState.COMPLETE:
         return "imported"
     if trial.state == TrialState.RUNNING and not trial.system_attrs.get(OWNER):

@@ -97,3 +97,21 @@ def test_a_retried_trial_is_queued_once_and_its_result_left_out(fails: bool) -> 
     assert again.number == 1
     assert again.params == study.trials[0].params
     assert again.state == TrialState.COMPLETE
+
+
+def test_a_retry_leaves_out_a_correction_and_keeps_nothing_of_the_first_run() -> None:
+    study = new_study()
+
+    def first(trial: optuna.Trial) -> float:
+        trial.set_user_attr("dechbo:noise", 4.0)
+        trial.set_user_attr("dechbo:retracted", True)
+        trial.set_user_attr("note", "mine")
+        raise ValueError(objective(trial))
+
+    study.optimize(first, n_trials=1, catch=ValueError)
+    study.set_user_attr("dechbo:retracted:0", False)
+    correct(study, 0, 0.5)
+    assert [trial.value for trial in evaluated(current_trials(study))] == [0.5]
+    assert retry(study, 0)
+    assert evaluated(current_trials(study)) == []
+    assert study.trials[1].user_attrs == {"note": "mine"}

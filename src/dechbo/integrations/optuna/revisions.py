@@ -20,14 +20,17 @@ from dechbo.integrations.optuna import adapter
 from dechbo.integrations.optuna.trials import (
     CONSTRAINT,
     INDEX,
+    NOISE,
     RETRACTED,
     RETRIES,
+    STATE_NAMES,
     as_sequence,
     index_of,
     numbers_in_retries,
 )
 
 CORRECTED = "dechbo:corrected"
+OF_ONE_RUN = ("error", "seconds", NOISE, RETRACTED)  # user attributes that a retry does not keep
 
 
 def retract(study: Study, number: int, *, undo: bool = False) -> None:
@@ -40,7 +43,7 @@ def correct(study: Study, number: int, value: float | None, constraints: Mapping
     """Replace the value of a finished trial; None says that it failed. Constraints not given stay as they are."""
     trial = _trial(study, number)
     if not trial.state.is_finished():
-        raise StudyError(f"trial {number} is {trial.state.name.lower()}: tell its value, there is none to correct")
+        raise StudyError(f"trial {number} is {STATE_NAMES[trial.state]}: tell its value, there is none to correct")
     numbers = [] if value is None else [value]
     if any(isinstance(n, bool) or not math.isfinite(n) for n in [*numbers, *(constraints or {}).values()]):
         raise ParameterError(f"trial {number}: a corrected value needs to be a finite number, or None, got {value!r}")
@@ -51,17 +54,18 @@ def correct(study: Study, number: int, value: float | None, constraints: Mapping
 
 
 def retry(study: Study, number: int) -> bool:
-    """Queue a finished trial again and leave its result out; False if it is queued already.
+    """Queue a finished trial again and leave its result out; False if it is queued already, and that counts.
 
     A failed trial is left out as soon as the new one exists, which is one transaction. A complete one is retracted
     first: a process that dies in between leaves it retracted, and the same call queues it.
     """
     trial = _trial(study, number)
     if not trial.state.is_finished():
-        raise StudyError(f"trial {number} is {trial.state.name.lower()}: only a finished trial can be tried again")
-    if number in numbers_in_retries(study.get_trials(deepcopy=False)):
+        raise StudyError(f"trial {number} is {STATE_NAMES[trial.state]}: only a finished trial can be tried again")
+    now = {current.number: current for current in current_trials(study)}
+    if number in numbers_in_retries([current for current in now.values() if RETRACTED not in current.system_attrs]):
         return False
-    if trial.state != TrialState.FAIL:
+    if now[number].state != TrialState.FAIL:
         retract(study, number)
     attributes = {
         INDEX: index_of(trial),
@@ -75,7 +79,7 @@ def retry(study: Study, number: int) -> bool:
             state=TrialState.WAITING,
             params=dict(trial.params),
             distributions=dict(trial.distributions),
-            user_attrs={k: v for k, v in trial.user_attrs.items() if k not in ("error", "seconds")},
+            user_attrs={k: v for k, v in trial.user_attrs.items() if k not in OF_ONE_RUN},
             system_attrs=attributes,
         )
     )

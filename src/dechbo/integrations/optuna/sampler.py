@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial
 
 from dechbo import checks
 from dechbo.data.evaluation import Params
-from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted, format_list
+from dechbo.errors import MANY_OBJECTIVES, NoObservations, OptionError, ParameterError, SpaceExhausted, format_list
 from dechbo.graph import FactorGraph
 from dechbo.integrations.optuna import adapter, independent_sampling
 from dechbo.integrations.optuna.attributes import store_graph, study_seed
@@ -333,8 +333,5 @@ class DecHBOSampler(BaseSampler):
 def _refuse_many_objectives(study: Study) -> None:
     if len(study.directions) > 1:
         raise OptionError(
-            f"DecHBOSampler supports one objective, this study has {len(study.directions)}. Ways out: combine them "
-            "into one value, such as a weighted sum or the largest of scaled ones; limit all but one with "
-            "trial.set_constraint; or use a sampler of Optuna that finds Pareto fronts: TPESampler, GPSampler, "
-            "NSGAIISampler or NSGAIIISampler"
+            f"DecHBOSampler supports one objective, this study has {len(study.directions)}. {MANY_OBJECTIVES}"
         )

@@ -27,6 +27,14 @@ RETRACTED = "dechbo:retracted"  # system attribute that ``revisions`` adds: the 
 NOISE = "dechbo:noise"  # user attribute: the known variance of a value, such as that of a mean of repeats
 CONSTRAINT = "constraints:"  # Optuna's own: the prefix of a constraint's name
 
+STATE_NAMES = {
+    TrialState.COMPLETE: "complete",
+    TrialState.FAIL: "failed",
+    TrialState.PRUNED: "pruned",
+    TrialState.RUNNING: "running",
+    TrialState.WAITING: "waiting",
+}
+
 OWNER_DELAY_SECONDS = 1.0  # a trial has its owner within this time of its start; a restart takes longer
 
 
