@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,12 @@ from dechbo import Optimizer, Space
 from dechbo.bench.problems import Problem, problem
 from dechbo.bench.records import Run, RunRecord, machine
 from dechbo.bench.runner import initial_params
-from dechbo.interactions import Interaction, Interactions, from_table
+from dechbo.data.evaluation import Evaluation
+from dechbo.gp import Ensemble
+from dechbo.interactions import THOROUGH, Interaction, Interactions, interactions_of, sobol_shares
+from dechbo.models.builder import ModelBuilder
+from dechbo.models.options import ModelOptions
+from dechbo.structure import StructureOptions
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parent / "pic_interactions.md"
@@ -55,23 +61,50 @@ def line(found: Interaction) -> str:
     return f"| {names} | {found.share:.1%} | {found.probability:.0%} |"
 
 
-def effects(found: Interactions) -> list[str]:
+@dataclass(frozen=True)
+class Learned:
+    """The interactions found, and the share of every factor in the variance, single parameters included."""
+
+    found: Interactions
+    shares: dict[tuple[str, ...], float]
+
+    @classmethod
+    def of(cls, space: Space, evaluations: Sequence[Evaluation], options: StructureOptions) -> Learned:
+        builder = ModelBuilder(space, "learned", 0, -1.0, options=ModelOptions(structure=options))
+        model = builder.structure_model(evaluations, [space.encode(each.params) for each in evaluations])
+        assert isinstance(model.gp, Ensemble)
+        shares: dict[tuple[str, ...], float] = {}
+        for weight, member in zip(model.gp.weights, model.gp.members, strict=True):
+            for scope, share in sobol_shares(member, model.data).items():
+                names = tuple(space.names[i] for i in scope)
+                shares[names] = shares.get(names, 0.0) + weight * share
+        return cls(interactions_of(model, space.names), shares)
+
+
+def effects(learned: Learned) -> list[str]:
     """The shares of single parameters, of the inducing inputs together, and of interactions."""
-    single = {each.scope[0]: each.share for each in found if len(each.scope) == 1}
+    single = {scope[0]: share for scope, share in learned.shares.items() if len(scope) == 1}
     kernel = sorted(((share, name) for name, share in single.items() if name in NAMES), reverse=True)
-    inducing = sum(share for name, share in single.items() if name not in NAMES)
-    together = sum(each.share for each in found if len(each.scope) > 1)
-    lines = [f"| {NAMES[name]} | {share:.1%} |" for share, name in kernel]
+    lines = [f"| {NAMES[name]} | {share:.1%} |" for share, name in kernel if share >= 0.01]
+    if len(kernel) > len(lines):
+        rest = sum(share for share, _ in kernel if share < 0.01)
+        lines.append(f"| {len(kernel) - len(lines)} others of the kernel, together | {rest:.1%} |")
     if len(single) > len(NAMES):
-        lines.append(f"| all 1,800 coordinates of inducing inputs | {inducing:.1%} |")
-    return ["| alone | share of the variance |", "|---|---|", *lines, f"| interactions | {together:.1%} |"]
+        inducing = [share for name, share in single.items() if name not in NAMES]
+        lines.append(f"| 1,800 coordinates of inducing inputs, together | {sum(inducing):.1%} |")
+        lines.append(f"| the largest of these | {max(inducing):.1%} |")
+    together = sum(share for scope, share in learned.shares.items() if len(scope) > 1)
+    return ["| effect | share of the variance |", "|---|---|", *lines, f"| interactions, together | {together:.1%} |"]
 
 
 def likely(found: Interactions) -> list[str]:
     """Interactions with a probability of at least 0.5."""
     pairs = [each for each in found if len(each.scope) > 1 and each.probability >= 0.5]
     if not pairs:
-        return ["No interaction is likelier than not: no evidence for any."]
+        best = max((each for each in found if len(each.scope) > 1), key=lambda each: each.probability, default=None)
+        names = "" if best is None else " × ".join(NAMES.get(name, name) for name in best.scope)
+        most = "" if best is None else f" The likeliest, {names}, has a probability of {best.probability:.0%}."
+        return [f"No interaction is likelier than not.{most}"]
     return ["| interaction | share of the variance | probability |", "|---|---|---|", *map(line, pairs)]
 
 
@@ -117,18 +150,21 @@ def main() -> None:
         "",
     ]
     space, rows, values = kernel_settings(problem("pic-1811", best.run.seed), best)
-    found = from_table(rows, values, space)
-    page += [*effects(found), "", *likely(found), "", f"Chains {'' if found.converged else 'not '}converged.", ""]
+    told = [Evaluation.of(space.native(row), value) for row, value in zip(rows, values, strict=True)]
+    learned = Learned.of(space, told, THOROUGH)
+    found = learned.found
+    page += [*effects(learned), "", *likely(found), "", f"Chains {'' if found.converged else 'not '}converged.", ""]
     for record in records:
         optimizer = repeated(record)
-        found = optimizer.interactions()
+        learned = Learned.of(optimizer.space, optimizer.evaluations, StructureOptions())
+        found = learned.found
         page += [
             f"## All 1,811, from the 100 evaluations of the run with seed {record.run.seed}",
             "",
             f"Best validation error {record.final_regret:.4f}. Likely interactions: {counts(found)}. Chains "
             f"{'' if found.converged else 'not '}converged.",
             "",
-            *effects(found),
+            *effects(learned),
             "",
             *likely(Interactions(found[:60], converged=found.converged)),
             "",

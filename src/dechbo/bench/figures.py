@@ -108,8 +108,10 @@ def line_style(method: str, drawn: Sequence[str]) -> dict[str, Any]:
     return {"color": COLOURS[index % len(COLOURS)], "linestyle": dashes, "linewidth": 1.4}
 
 
-def draw_bands(axis: Axes, runs: dict[str, Array], drawn: Sequence[str], x: Array, *, log: bool) -> dict[str, float]:
-    """Draw the mean and the band of each method; return the last value of each line."""
+def draw_bands(
+    axis: Axes, runs: dict[str, Array], drawn: Sequence[str], x: Array, *, log: bool, shaded: bool = True
+) -> dict[str, float]:
+    """Draw the mean and, if ``shaded``, the band of each method; return the last value of each line."""
     bands = {name: band(runs[name]) for name in drawn}
     floor = min((float(np.nanmin(mean[mean > 0])) for mean, *_ in bands.values() if (mean > 0).any()), default=1e-6)
     ends = {}
@@ -117,7 +119,8 @@ def draw_bands(axis: Axes, runs: dict[str, Array], drawn: Sequence[str], x: Arra
         if log:  # a mean of 0 is on the lower edge
             mean, low, high = (np.maximum(part, floor / 2) for part in (mean, low, high))
         line = line_style(name, drawn)
-        axis.fill_between(x, low, high, color=line["color"], alpha=0.12, linewidth=0)
+        if shaded:
+            axis.fill_between(x, low, high, color=line["color"], alpha=0.12, linewidth=0)
         axis.plot(x, mean, **line)
         if np.isfinite(mean).any():
             ends[name] = last_finite(mean)
@@ -238,7 +241,10 @@ def fig1(table: paper.Table1) -> bytes:
 
 
 def fig2(panels: Sequence[table2.ExperimentRecords]) -> bytes:
-    """Figures 2a and 2b: the best value so far on the CNN and on the sparse GP, initial points included."""
+    """Figures 2a and 2b: the best value so far on the CNN and on the sparse GP, initial points included.
+
+    Without bands: those of seven methods with three seeds each would hide the lines.
+    """
     with png_figure(12.4, 4.3, 1, 2) as (_, axes, png):
         for axis, letter, rows in zip(axes.flat, "ab", panels, strict=True):
             title = f"({letter}) {rows.experiment.problem.upper()}"
@@ -248,7 +254,8 @@ def fig2(panels: Sequence[table2.ExperimentRecords]) -> bytes:
             if not drawn:
                 axis.annotate("no runs yet", (0.5, 0.5), xycoords="axes fraction", ha="center", color="#777777")
                 continue
-            label_ends(axis, draw_bands(axis, runs, drawn, np.arange(1.0, rows.evaluations + 1), log=False))
+            x = np.arange(1.0, rows.evaluations + 1)
+            label_ends(axis, draw_bands(axis, runs, drawn, x, log=False, shaded=False))
     return png.getvalue()
 
 
