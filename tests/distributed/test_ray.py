@@ -99,6 +99,7 @@ def test_bad_options_are_refused(options: dict[str, Any]) -> None:
         RayEngine(**options)
 
 
+@pytest.mark.system
 def test_a_closed_engine_starts_no_other_cluster() -> None:
     ray = pytest.importorskip("ray")
     engine = RayEngine(parts=2)
@@ -140,6 +141,7 @@ def fake_ray(get: Callable[[Any], Any], killed: list[Any]) -> SimpleNamespace:
     )
 
 
+@pytest.mark.system
 def test_an_error_in_one_part_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
 
@@ -154,6 +156,7 @@ def test_an_error_in_one_part_ends_the_others(monkeypatch: pytest.MonkeyPatch) -
     assert told == [(1,), (1,)]
 
 
+@pytest.mark.system
 def test_actors_that_are_not_needed_make_room_for_one_that_is_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
     first, second, surplus, new = (Actor([]) for _ in range(4))
