@@ -35,8 +35,8 @@ INITIAL, TOTAL = 10, 100
 READING = """\
 ## How to read this
 
-- **Signal × noise is true.** The mean prediction of a Gaussian process depends on the ratio of the two variances only, so
-  neither has an effect of its own but through the other. 150 random settings are enough to find that, with a
+- **Signal × noise is true.** The mean prediction of a Gaussian process depends on the two variances by their ratio
+  only, so what one of them does depends on the other. 150 random settings are enough to find that, with a
   probability of 100 %; the lengthscales act alone as far as these settings tell.
 - **A hundred evaluations of 1,811 parameters tell nothing about single inducing inputs.** Their coordinates share what
   the model cannot explain otherwise; another seed names others, most chains have not converged, and hardly an
