@@ -140,6 +140,7 @@ def deaths(folder: Path) -> int:
     return sum(STALE in trial.system_attrs for trial in run.trials)
 
 
+@pytest.mark.system
 def test_a_study_killed_five_times_ends_like_one_never_killed(tmp_path: Path) -> None:
     options = "{graph: random, n_initial: 4}"
     whole = prepared(tmp_path / "whole", trials=14, options=options)

@@ -102,6 +102,7 @@ def check(folder: Path, kills: int, target: int) -> None:
     assert {trial[2] for trial in recovered if trial[0] or trial[2] != "RUNNING"} == {"COMPLETE", "FAIL"}
 
 
+@pytest.mark.system
 def test_a_killed_study_ends_with_the_same_trials(tmp_path: Path) -> None:
     check(tmp_path, 5, 13)
 
