@@ -313,10 +313,12 @@ def test_no_process_outlives_an_interrupted_or_killed_run(sent: signal.Signals, 
     (tmp_path / "with_another.py").write_text(WITH_ANOTHER)
     script = tmp_path / "script.py"
     script.write_text(
+        "import signal\n"
         "from pathlib import Path\n"
         "from with_another import sleeping_with_another\n"
         "from dechbo import minimize\n"
         "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it\n"
         f"    folder = Path({str(tmp_path / 'pids')!r})\n"
         "    minimize(sleeping_with_another, [(0.5, 1)], n_calls=5, workers=2, args=(folder,))\n"
     )
