@@ -137,6 +137,15 @@ def test_max_sum_respects_the_conditions_and_certifies_the_best_allowed_setting(
     assert scores[tuple(sorted(suggestion.items()))] == pytest.approx(max(scores.values()))
 
 
+def test_points_beside_pending_ones_keep_the_conditions() -> None:
+    """Where the grid's maximiser is pending, the search goes outward, one coordinate at a time."""
+    for seed in range(4):
+        optimizer = run(Optimizer.paper(SPACE, seed=seed, n_initial=5), 8)
+        points = optimizer.ask(6)
+        assert all(set(params) == SPACE.active(params) for params in points)
+        assert len({tuple(sorted(params.items())) for params in points}) == 6
+
+
 def test_the_score_of_a_search_ignores_inactive_coordinates() -> None:
     optimizer = run(Optimizer(SPACE, seed=5, n_initial=6), 8)
     committee = optimizer._committee()

@@ -204,7 +204,8 @@ class FactorSearch:
             np.concatenate([[x], grid[np.abs(grid - x) > RESOLUTION]]) for grid, x in zip(self.base, start, strict=True)
         ]
         for value, point in itertools.islice(_outward(acquisition, start, wider, self.space.region), 1000):
-            if point not in self.excluded:
+            # one coordinate changes at a time: a choice without the parameters that it makes active is no point
+            if point not in self.excluded and (self.space.canonical(point[None])[0] == point).all():
                 return value, point
         rng = np.random.default_rng(len(self.data))
         for point in bounded_draws(self.space, (self.space.draw(rng, self.fixed) for _ in itertools.count()), 0):
