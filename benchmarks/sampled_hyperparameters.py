@@ -20,10 +20,10 @@ from dechbo.interactions import THOROUGH
 from dechbo.structure import GraphPrior, learn_structure
 from dechbo.structure.diagnostics import pair_probabilities
 from dechbo.structure.evidence import EvidenceTarget
+from dechbo.structure.gains import evidence_gains, proposal_distribution
 from dechbo.structure.map_graph import map_graphs, with_interactions
 from dechbo.structure.sampler import GraphSampler, State
 from dechbo.structure.scopes import ScopeIndex, ScopeSet
-from dechbo.structure.scores import proposal_distribution, score_scopes
 from dechbo.threads import one_blas_thread
 from graph_recovery import area_under_curve
 from known_graphs import Case, case
@@ -38,9 +38,9 @@ def sampled(known: Case, seed: int) -> Array:
     """Pair probabilities with all hyperparameters sampled; the first quarter is burn-in."""
     data, prior, rng = known.data, GraphPrior(DIM), np.random.default_rng(seed)
     fit_options = {"kernel": known.kernels, "domains": known.domains, "noise": None, "rough": False}
-    start = map_graphs(data, prior, steps=10, rounds=6, fit_options=fit_options)[0][-1]
+    start = map_graphs(data, prior, steps=10, rounds=6, fit_options=fit_options)[-1]
     model = with_interactions(start.singles, start.variances, start.noise)
-    law = proposal_distribution(score_scopes(model, data), start.variances)
+    law = proposal_distribution(evidence_gains(model, data), start.variances)
     sampler = GraphSampler(prior, scope_distribution=law)
     likely = tuple(sorted(start.candidates))[:20] + tuple(sorted(start.variances))
     singles, variances, noise = start.singles, dict(start.variances), start.noise

@@ -22,8 +22,8 @@ from dechbo.gp import fit
 from dechbo.graph import FactorGraph
 from dechbo.structure import GraphPrior, learn_structure
 from dechbo.structure.evidence import EvidenceTarget
+from dechbo.structure.gains import evidence_gains, proposal_distribution
 from dechbo.structure.sampler import GraphSampler
-from dechbo.structure.scores import proposal_distribution, score_scopes
 from dechbo.threads import one_blas_thread
 from graph_recovery import unit
 from known_graphs import case
@@ -39,7 +39,7 @@ def proposals() -> str:
         data = Observations(X, y).standardised()[0]
         model = fit(FactorGraph.singletons(20), data, domains=(None,) * 20, rough=False, iterations=8)
         target = EvidenceTarget(model, data)
-        sampler = GraphSampler(GraphPrior(20), scope_distribution=proposal_distribution(score_scopes(model, data)))
+        sampler = GraphSampler(GraphPrior(20), scope_distribution=proposal_distribution(evidence_gains(model, data)))
         state, _ = sampler.run(
             rng, sampler.init(rng, [(0, 1), (2, 3), (4, 5, 6)], target), target, 50
         )  # fills the caches

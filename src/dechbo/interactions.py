@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 MIN_PROBABILITY = 0.1  # an interaction below it is not reported by ``strongest``
 MIN_SHARE = 0.01  # nor is one that explains less of the variance
-THOROUGH = StructureOptions(max_batches=60, rounds=12)
+THOROUGH = StructureOptions(sweeps=20, max_batches=60, max_work=4e11, rounds=12)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from dechbo.structure.components import (
     ComponentFit,
     ComponentGrams,
     Components,
+    affordable,
     elementary_sums,
     screen,
 )
@@ -327,7 +328,7 @@ def planted(d: int, n: int) -> Problem:
 @pytest.mark.parametrize("d", [2, 3, 14])
 def test_all_variables_are_kept_where_a_step_can_afford_it(d: int, max_size: int) -> None:
     problem = Problem.continuous(np.random.default_rng(7), d, 30)
-    paired, tripled = screen(problem.grams, problem.data, max_size, noise=None)
+    paired, tripled = screen(problem.grams, problem.data, max_size, noise=None, most=affordable(30 * 31 // 2))
     assert_array_equal(paired, np.arange(d))
     assert_array_equal(tripled, np.arange(d if max_size > 2 else 0))
 
@@ -336,14 +337,16 @@ def test_all_variables_are_kept_where_a_step_can_afford_it(d: int, max_size: int
 def test_the_variables_that_matter_are_kept_where_work_is_short(noise: float | None) -> None:
     problem = planted(16, 150)
     n = len(problem.grams.rows[0])
-    paired, tripled = screen(problem.grams, problem.data, 3, noise=noise, work=n * 6.01 * 8**2)
+    paired, tripled = screen(
+        problem.grams, problem.data, 3, noise=noise, most=affordable(n, n * 6.01 * 8**2, n * 7.01**3)
+    )
     assert len(paired) == 8
     assert {2, 9} <= set(paired.tolist())
-    assert len(tripled) == int(np.cbrt(6.01 * 8**2))
+    assert len(tripled) == 7
     assert {4, 7, 11} <= set(tripled.tolist())
     assert_array_equal(paired, np.sort(paired))
     fit = ComponentFit(problem.grams, problem.data, Components.start(16, paired, tripled), free_noise=True)
     assert set(fit.run(8).interactions(2)) == {(2, 9), (4, 7, 11)}
-    few = screen(problem.grams, problem.data, 3, noise=noise, work=0.0)
+    few = screen(problem.grams, problem.data, 3, noise=noise, most=affordable(n, 0.0, 0.0))
     assert [len(part) for part in few] == [2, 3]
-    assert len(screen(problem.grams, problem.data, 2, noise=noise, work=0.0)[1]) == 0
+    assert len(screen(problem.grams, problem.data, 2, noise=noise, most=affordable(n, 0.0, 0.0))[1]) == 0

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from dechbo.errors import DataError
+from dechbo.graph import Scope
 from dechbo.structure import GraphPrior
 from dechbo.structure.diagnostics import (
     MAX_RHAT,
@@ -155,8 +156,17 @@ def test_chains_that_never_move_prove_nothing() -> None:
 def test_when_chains_have_converged(
     rhat: float, pair_rhat: float, shortfall: float, agree: bool, converged: bool
 ) -> None:
-    found = Convergence(rhat, 100.0, ((0, 1), (0, 2)), np.array([1.0, pair_rhat]), np.full(2, 100.0), shortfall)
+    pairs: tuple[Scope, ...] = ((0, 1), (0, 2))
+    rhats, ess = np.array([1.0, pair_rhat]), np.full(2, 100.0)
+    found = Convergence(rhat, 100.0, pairs, rhats, ess, np.array([0.5, 0.3]), shortfall)
     assert (found.rhat_ok, found.converged) == (agree, converged)
+
+
+@pytest.mark.parametrize(("probability", "agree"), [(0.04, True), (0.06, False), (0.94, False), (0.96, True)])
+def test_pairs_that_are_hardly_ever_there_need_not_agree(probability: float, agree: bool) -> None:
+    found = Convergence(1.0, 100.0, ((0, 1),), np.array([3.0]), np.ones(1), np.array([probability]))
+    assert found.rhat_ok == agree
+    assert found.worst_rhat == 3.0
 
 
 def test_the_shortfall_is_recorded() -> None:

@@ -7,33 +7,29 @@ resume replays at most nine of them and arrives at the same model, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
 
 from dechbo.data.evaluation import Evaluation
 from dechbo.data.observations import Observations, Standardisation
 from dechbo.gp import AdditiveGP, Ensemble, Hyperparameters, Surrogate, fit
 from dechbo.gp.centring import Domain
-from dechbo.gp.radial import ColumnEmbedding, RadialGP
-from dechbo.gp.radial_fit import RadialPrior, fit_radial
+from dechbo.gp.radial import ColumnEmbedding
 from dechbo.graph import FactorGraph
 from dechbo.models.model import OUTLIER_DEVIATIONS, REBUILD_EVERY, Model, refit_interval
 from dechbo.models.options import ModelOptions
 from dechbo.space import Space
 from dechbo.structure import GraphPrior, learn_structure, random_forest
+from dechbo.structure.whole import weigh_whole
 
 Array = NDArray[np.float64]
 
 MAX_AVERAGED_VALUES = 64  # discrete parameters with more values are averaged over the unit interval
 MAX_CENTRED_SIZE = 4  # given graphs with larger factors keep plain kernels: closing them would add too many subsets
-MAX_FULL_DIM = 200  # variables up to which one factor over all of them is weighed
-DECISIVE_LOG_ODDS = 5.0  # log Bayes factor from which evidence is called decisive (Kass and Raftery 1995: 2 log B > 10)
-MIN_FULL_WEIGHT = 0.01  # less than this counts as nothing
 MAX_CONSTRAINT_RATIO = 10.0  # constraint values are clipped at this multiple of their median magnitude
 
 
@@ -161,28 +157,13 @@ class ModelBuilder:
         return None if level is None else min(level, 1e6)
 
     def structure_model(self, evaluations: Sequence[Evaluation], points: Sequence[Array]) -> Model:
-        """The model behind ``interactions``, from the evaluations alone; it also weighs one factor over all variables.
-
-        The weight is one half where the evidence for that factor is decisive.
-        """
+        """The model behind ``interactions``, from the evaluations alone, with the weight of one factor over all."""
         model = self.advance(None, len(evaluations), evaluations, points)
-        small = model.gp
-        if not isinstance(small, Ensemble) or not self.max_factor_size < self.space.dim <= MAX_FULL_DIM:
+        if not isinstance(model.gp, Ensemble) or self.space.dim <= self.max_factor_size:
             return model
-        full = fit_radial(
-            RadialPrior("matern52", "weak"),
-            embedding_of(self.space),
-            model.data,
-            noise=self._level(model.scaling.scale),
-        )
-
-        # log odds by evidence and by leave-one-out prediction; the smaller one counts
-        def log_odds(measure: Callable[[AdditiveGP | RadialGP], float]) -> float:
-            return float(measure(full) - logsumexp([measure(member) for member in small.members], b=small.weights))
-
-        odds = min(log_odds(lambda gp: gp.log_evidence(model.data)), log_odds(lambda gp: gp.log_predictive(model.data)))
-        weight = float(expit(odds - DECISIVE_LOG_ODDS))
-        return replace(model, full_weight=weight if weight >= MIN_FULL_WEIGHT else 0.0)
+        prior = GraphPrior(self.space.dim, max_factor_size=self.max_factor_size)
+        noise = self._level(model.scaling.scale)
+        return replace(model, whole=weigh_whole(model.gp.members, model.gp.weights, model.data, prior, noise=noise))
 
     def grid_recurs(self, model: Model, index: int) -> bool:
         """Whether the ask after ``index`` has the same factors and hyperparameters on the same grid."""

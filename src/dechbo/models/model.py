@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dechbo.data.observations import Observations, Standardisation
 from dechbo.gp import Surrogate
 from dechbo.structure import StructurePosterior
+from dechbo.structure.whole import WholeFactor
 
 Array = NDArray[np.float64]
 
@@ -28,8 +29,20 @@ class Model:
     fitted_on: int  # observations at the last fit
     refitted: bool
     learned: StructurePosterior | None = None  # the result of structure learning, where the graph is learned
-    full_weight: float = 0.0  # how surely the function is no sum of small factors; only ``structure_model`` asks
+    whole: WholeFactor | None = None  # whether the function is no sum of small factors; only ``structure_model`` asks
     constraints: Mapping[str, Model] = field(default_factory=dict)  # one model of -c for each constraint told
+
+    @property
+    def full_weight(self) -> float:
+        """How surely the function is no sum of small factors."""
+        return 0.0 if self.whole is None else self.whole.weight
+
+    @property
+    def pair_probabilities(self) -> Array:
+        """How surely each pair of variables interacts, (d, d), where the graph is learned."""
+        assert self.learned is not None
+        found = self.learned.pair_probabilities
+        return found if self.whole is None else self.whole.mixed(found)
 
     def moments(self, points: Array) -> tuple[Array, Array]:
         """Mean and standard deviation at ``points`` (n, d), in standard units."""

@@ -367,13 +367,11 @@ class Optimizer:
 
     @_locked
     def pair_probabilities(self) -> Array:
-        """The probability that each pair of parameters shares a factor, (d, d); needs ``graph="learned"``."""
+        """The probability that each pair of parameters interacts, (d, d); needs ``graph="learned"``."""
         model = self._structure_model()
         if model.learned is None:
             raise OptionError('pair probabilities need a learned graph: Optimizer(space, graph="learned")')
-        shared: Array = model.full_weight + (1 - model.full_weight) * model.learned.pair_probabilities
-        np.fill_diagonal(shared, 0.0)
-        return shared
+        return model.pair_probabilities
 
     # -------------------------------------------------------- saved runs
 

@@ -36,7 +36,8 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Single = NDArray[np.float32]
 
-MAX_STEP_WORK = 1.6e10  # operations of a step: all triples to d = 50 at t = 500, all pairs to d = 360 at t = 200
+MAX_PAIR_WORK = 1.6e10  # operations of a step: all pairs to d = 360 at t = 200
+MAX_TRIPLE_WORK = 2e9  # all triples to d = 46 at t = 200, d = 25 at t = 500
 MAX_COMPONENTS = 1_000_000  # of pairs, and of triples: 8 MiB for each array of their variances
 MIN_NOISE = 1e-4  # of values with variance 1; single precision needs some
 START_SHARES = {"singles": 0.5, "pairs": 0.3, "triples": 0.15, "noise": 0.05}  # of the variance
@@ -313,17 +314,22 @@ class ComponentFit:
         return -0.5 * float(y @ alpha) - log_root - 0.5 * t * float(np.log(2 * np.pi)), alpha, inverse
 
 
+def affordable(count: int, pair_work: float = MAX_PAIR_WORK, triple_work: float = MAX_TRIPLE_WORK) -> tuple[int, int]:
+    """How many variables can have pairs, and how many triples, with ``count`` pairs of observations."""
+    paired = int(np.sqrt(min(pair_work / (6 * count), MAX_COMPONENTS)))
+    return max(2, paired), max(3, int(np.cbrt(min(triple_work / count, 2 * MAX_COMPONENTS))))
+
+
 def screen(
-    grams: ComponentGrams, data: Observations, max_size: int, *, noise: float | None, work: float = MAX_STEP_WORK
+    grams: ComponentGrams, data: Observations, max_size: int, *, noise: float | None, most: tuple[int, int]
 ) -> tuple[Ints, Ints]:
-    """The variables that get pairs of their own, and those that get triples: all, where a step can afford it.
+    """The variables that get pairs of their own, and those that get triples: all, or the ``most`` promising.
 
     Otherwise those with the largest α' G α / tr(K^-1 G), G the sum over all pairs (or triples) with that variable, in
     a model where all pairs share one variance and all triples another.
     """
-    d, n = data.dim, len(grams.rows[0])
-    paired = min(d, max(2, int(np.sqrt(min(work / (6 * n), MAX_COMPONENTS)))))
-    tripled = min(d, max(3, int(np.cbrt(min(work / n, 2 * MAX_COMPONENTS))))) if max_size > 2 else 0
+    d = data.dim
+    paired, tripled = min(d, most[0]), min(d, most[1]) if max_size > 2 else 0
     if paired == d and (tripled == d or max_size == 2):
         return np.arange(d), np.arange(tripled)
     none = np.arange(0)
@@ -331,6 +337,11 @@ def screen(
         grams, data, Components.start(d, none, none, max_size=max_size, noise=noise), free_noise=noise is None
     )
     fit.run(_SCREEN_STEPS)
-    up, down = grams.involvement(fit.weights())
+    return largest_involvement(grams, fit.weights(), (paired, tripled))
+
+
+def largest_involvement(grams: ComponentGrams, weights: Sequence[Single], most: tuple[int, int]) -> tuple[Ints, Ints]:
+    """The variables with the largest α' G α / tr(K^-1 G) over all pairs, and over all triples, that contain them."""
+    up, down = grams.involvement(weights)
     ranks = np.argsort(-(up / np.maximum(down, 1e-12)), axis=1, kind="stable")
-    return np.sort(ranks[0, :paired]), np.sort(ranks[1, :tripled])
+    return np.sort(ranks[0, : most[0]]), np.sort(ranks[1, : most[1]])

@@ -28,12 +28,17 @@ from dechbo.structure.scopes import ScopeSet
 Array = NDArray[np.float64]
 
 MAX_RHAT = 1.1  # above it, chains do not agree
+MIN_DOUBT = 0.05  # a pair less likely than that, or less unlikely, need not have converged
 MAX_SHORTFALL = 3.0  # nats by which the best graph of a chain may be worse than its start
 
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
     """R-hat and effective sample size of the log posterior and of every pair that is in some samples but not in all.
+
+    ``converged`` looks at the log posterior and at the pairs with a probability between MIN_DOUBT and 1 - MIN_DOUBT. Of
+    thousands of pairs some are in a few samples in a row of one chain: that is an R-hat above 1.1, and a probability
+    below 0.05 whatever the chain does. ``worst_rhat`` is over all pairs.
 
     ``shortfall`` is by how many nats the best chain's graph is worse than the start; below 0 it is better.
     """
@@ -43,12 +48,14 @@ class Convergence:
     pairs: tuple[Scope, ...]
     pair_rhat: Array  # (len(pairs),)
     pair_ess: Array  # (len(pairs),)
+    pair_probabilities: Array  # (len(pairs),), over all chains
     shortfall: float = 0.0
 
     @property
     def rhat_ok(self) -> bool:
-        """Whether no R-hat is above MAX_RHAT."""
-        return not self.worst_rhat > MAX_RHAT
+        """Whether no R-hat is above MAX_RHAT: of the log posterior, and of pairs not nearly always or never there."""
+        doubtful = np.abs(self.pair_probabilities - 0.5) <= 0.5 - MIN_DOUBT
+        return not (self.rhat > MAX_RHAT or (self.pair_rhat[doubtful] > MAX_RHAT).any())
 
     @property
     def converged(self) -> bool:
@@ -74,6 +81,7 @@ def diagnose(traces: Sequence[Trace], *, shortfall: float = 0.0) -> Convergence:
         pairs,
         split_rhat(indicators),
         effective_sample_size(indicators),
+        indicators.mean(axis=(0, 1)),
         shortfall,
     )
 

@@ -3,7 +3,7 @@
 Notation: K = K_0 + sum_{I in U} s_I K_I, where K_0 holds the constant, the singletons and the noise at fixed
 hyperparameters, and K_I is the product of centred one-dimensional kernels. The state of the chain is (U, s, noise).
 The variance of a new interaction is drawn around what the variance components found for it, or from its prior; the
-Hastings ratio corrects for that. Given U, all variances and the noise move together, by proposals that are reversible
+Hastings ratio corrects for that. Given U and the noise, all variances move together, by proposals that are reversible
 for the Laplace approximation of their posterior.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from scipy.optimize import minimize
 from dechbo.data.observations import Observations
 from dechbo.errors import DataError
 from dechbo.gp import AdditiveGP
-from dechbo.gp.additive import cholesky, log_density
+from dechbo.gp.additive import cholesky, log_density, solve_lower
 from dechbo.graph import Scope
 from dechbo.structure.sampler import State
 
@@ -34,9 +35,9 @@ NOISE_MEDIAN, NOISE_SPREAD, MIN_NOISE = 1e-2, 3.0, 1e-6  # prior of the log nois
 NOISE_FREE = 1e-8  # the noise variance of a chain on noise-free data
 _DRAW_SPREAD = 0.7  # of a new log s_I around its typical value
 _PROBES = 64  # random vectors for the Fisher information
-_INFLATION = 1.2  # of the standard deviations of the Laplace approximation: tails are heavier than normal
-_MOVES = (0.3, 0.6, 1.0)  # how far a proposal goes: 1 forgets the current variances
-_WALKS = (0.5, 2.0)  # standard deviations of a step of one logarithm
+_MOVES = (0.6, 1.0)  # how far a proposal goes: 1 forgets the current variances
+_WALKS = (0.5, 2.0)  # standard deviations of a step of one logarithm; for the noise in units of its approximation
+_WALK_SHARES = (0.3, 0.1)  # of the updates: steps of the noise, steps of one variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,12 @@ class Covariance:
     K: Array
     variances: Mapping[Scope, float]
     noise: float
+
+    @cached_property
+    def root(self) -> Array | None:
+        """The Cholesky factor of K, with anything above its diagonal; None if K is not positive definite."""
+        L, failed = dpotrf(self.K, lower=1, clean=0)
+        return None if failed else L
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +64,13 @@ class LaplaceApproximation:
     covariance: Array
     typical: Mapping[Scope, float]
     _restricted: dict[tuple[Scope, ...], tuple[Array, Array]] = field(default_factory=dict)
+    _given_noise: dict[tuple[Scope, ...], Array] = field(default_factory=dict)
 
     def restricted(self, scopes: tuple[Scope, ...]) -> tuple[Array, Array]:
         """The mean and a root of the covariance for other scopes: the marginal, and independent new ones."""
         if scopes not in self._restricted:
             at = {scope: k for k, scope in enumerate(self.scopes)}
-            noise = [len(at)] if len(self.mean) > len(at) else []
+            noise = [len(at)] if self._has_noise else []
             known = [k for k, scope in enumerate(scopes) if scope in at] + [len(scopes)] * len(noise)
             source = [at[scope] for scope in scopes if scope in at] + noise
             centres = [np.log(self.typical.get(scope, VARIANCE_MEDIAN)) for scope in scopes]
@@ -72,6 +80,28 @@ class LaplaceApproximation:
             covariance[np.ix_(known, known)] = self.covariance[np.ix_(source, source)]
             self._restricted[scopes] = mean, np.linalg.cholesky(covariance)
         return self._restricted[scopes]
+
+    def given_noise(self, scopes: tuple[Scope, ...]) -> tuple[Array, Array]:
+        """The mean of the log variances and a root of their covariance given the noise, at any noise.
+
+        Where the data have next to none, the posterior of the log noise is a plateau that falls off on one side, and
+        its normal approximation would spoil proposals that move it together with the variances.
+        """
+        mean, root = self.restricted(scopes)
+        if scopes not in self._given_noise:
+            precision = np.linalg.inv(root @ root.T)[: len(scopes), : len(scopes)]
+            given = np.linalg.cholesky(np.linalg.inv(precision)) if scopes else precision
+            self._given_noise[scopes] = np.asarray(given, dtype=np.float64)
+        return mean[: len(scopes)], self._given_noise[scopes]
+
+    @property
+    def noise_deviation(self) -> float:
+        """The standard deviation of the log noise."""
+        return float(np.sqrt(self.covariance[-1, -1]))
+
+    @property
+    def _has_noise(self) -> bool:
+        return len(self.mean) > len(self.scopes)
 
 
 class EvidenceTarget:
@@ -89,7 +119,7 @@ class EvidenceTarget:
         *,
         typical: Mapping[Scope, float] | None = None,
         free_noise: bool = True,
-        memory_limit: int = 2**29,
+        memory_limit: int = 2**30,
     ) -> None:
         if reference.graph.max_factor_size != 1:
             raise DataError("the reference of a chain needs to be a model of singletons")
@@ -151,27 +181,28 @@ class EvidenceTarget:
         return prior - float(np.logaddexp(np.log(0.75) + around, np.log(0.25) + prior))
 
     def update_variances(self, rng: np.random.Generator, state: State, laplace: LaplaceApproximation) -> State:
-        """One step of all log s_I and of the log noise if it is free; one step in four changes only one of them.
+        """One step: of all log s_I, of the log noise, or of one log s_I.
 
         theta' = m + sqrt(1 - b^2) (theta - m) + b C^(1/2) xi is reversible for N(m, C), so the acceptance ratio is that
-        of the posterior over N(m, C) at theta' and at theta. It hardly moves far from m; the random walk of one
-        coordinate does.
+        of the posterior over N(m, C) at theta' and at theta. Random walks reach what N(m, C) hardly does.
         """
         scopes, before = state.index.scopes, state.payload
         theta = self._logarithms(scopes, before)
         if len(theta) == 0:
             return state
-        if rng.random() < 0.25:
-            proposal = theta.copy()
-            at = -1 if rng.random() < 0.5 else int(rng.random() * len(theta))
+        proposal, log_reversal = theta.copy(), 0.0
+        kind = rng.random()
+        if self.free_noise and (kind < _WALK_SHARES[0] or not scopes):
+            proposal[-1] += _WALKS[int(rng.random() * len(_WALKS))] * laplace.noise_deviation * rng.standard_normal()
+        elif kind < sum(_WALK_SHARES):
+            at = int(rng.random() * len(scopes))
             proposal[at] += _WALKS[int(rng.random() * len(_WALKS))] * rng.standard_normal()
-            log_reversal = 0.0
         else:
-            mean, root = laplace.restricted(scopes)
+            mean, root = laplace.given_noise(scopes)
             b = _MOVES[int(rng.random() * len(_MOVES))]
-            z = solve_triangular(root, theta - mean, lower=True, check_finite=False)
+            z = solve_lower(root, theta[: len(scopes)] - mean)
             moved = np.sqrt(1 - b * b) * z + b * rng.standard_normal(len(z))
-            proposal = mean + root @ moved
+            proposal[: len(scopes)] = mean + root @ moved
             log_reversal = 0.5 * float(moved @ moved - z @ z)
         value, log_prior, payload = self._at(scopes, proposal, before)
         if not np.isfinite(value):
@@ -180,21 +211,6 @@ class EvidenceTarget:
         if log_ratio >= 0 or rng.random() < np.exp(log_ratio):
             return State(state.index, state.log_prior, value, payload)
         return state
-
-    def draw_from(self, rng: np.random.Generator, laplace: LaplaceApproximation) -> tuple[float, Covariance, float]:
-        """log p(y | U, s), payload and log weight of a draw of all variances from ``laplace``."""
-        mean, root = laplace.restricted(laplace.scopes)
-        theta = mean + root @ rng.standard_normal(len(mean))
-        value, _, payload = self._at(laplace.scopes, theta, self._empty)
-        return value, payload, self.log_weight(value, payload, laplace) if np.isfinite(value) else -np.inf
-
-    def log_weight(self, value: float, payload: Covariance, laplace: LaplaceApproximation) -> float:
-        """log p(y | U, s) p(s, noise) - log N(m, C), both as normalised densities of the logarithms."""
-        mean, root = laplace.restricted(laplace.scopes)
-        theta = self._logarithms(laplace.scopes, payload)
-        z = solve_triangular(root, theta - mean, lower=True, check_finite=False) if len(theta) else theta
-        log_prior = self._log_prior(theta) - float(np.log(self._spreads(len(laplace.scopes))).sum())
-        return value + log_prior + 0.5 * float(z @ z) + float(np.log(np.diagonal(root)).sum())
 
     def laplace(self, rng: np.random.Generator, peak: Covariance) -> LaplaceApproximation:
         """N(m, C) with the MAP m of ``peak`` and C^-1 = Fisher information + prior precision.
@@ -211,7 +227,7 @@ class EvidenceTarget:
         whitened = [solve_triangular(L, image, lower=True, check_finite=False).ravel() for image in images]
         flat = np.array(whitened).reshape(len(theta), L.shape[0] * _PROBES)
         precision = 0.5 * flat @ flat.T / _PROBES + np.diag(self._spreads(len(scopes)) ** -2.0)
-        return LaplaceApproximation(scopes, theta, _INFLATION**2 * np.linalg.inv(precision), self.typical)
+        return LaplaceApproximation(scopes, theta, np.linalg.inv(precision), self.typical)
 
     def _logarithms(self, scopes: tuple[Scope, ...], payload: Covariance) -> Array:
         known = [payload.variances[scope] for scope in scopes]
@@ -234,12 +250,12 @@ class EvidenceTarget:
         """log p(y | U, s, noise), log p(s, noise) and the payload; ``before`` has the same scopes, or none of them."""
         if np.abs(theta).max(initial=0.0) > 50:
             return -np.inf, -np.inf, before
-        K, payload = self._covariance(scopes, theta, before)
+        payload = self._covariance(scopes, theta, before)
         if self.free_noise and not MIN_NOISE <= payload.noise <= 1.0 + 1e-9:
             return -np.inf, -np.inf, before
-        return self._value(K), self._log_prior(theta), payload
+        return self._value(payload), self._log_prior(theta), payload
 
-    def _covariance(self, scopes: tuple[Scope, ...], theta: Array, before: Covariance) -> tuple[Array, Covariance]:
+    def _covariance(self, scopes: tuple[Scope, ...], theta: Array, before: Covariance) -> Covariance:
         sizes = np.exp(theta).tolist()
         noise = sizes[-1] if self.free_noise else before.noise
         variances = dict(zip(scopes, sizes, strict=False))
@@ -247,7 +263,7 @@ class EvidenceTarget:
         for scope, s in variances.items():
             _add(K, s - before.variances.get(scope, 0.0), self._product(scope))
         K[np.diag_indices_from(K)] += noise - before.noise
-        return K, Covariance(K, variances, noise)
+        return Covariance(K, variances, noise)
 
     def fit_variances(self, start: Mapping[Scope, float], noise: float, iterations: int) -> Covariance:
         """The MAP variances and noise for the interactions of ``start``."""
@@ -263,12 +279,12 @@ class EvidenceTarget:
             return (-density, -slope) if np.isfinite(density) else (1e10, np.zeros_like(theta))
 
         found = minimize(loss, theta, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations})
-        return self._covariance(scopes, found.x, before)[1]
+        return self._covariance(scopes, found.x, before)
 
     def _density(self, scopes: tuple[Scope, ...], theta: Array, before: Covariance) -> tuple[float, Array, Covariance]:
         """log p(y, s, noise | U) as a density of the logarithms, its slope, and the payload."""
-        K, payload = self._covariance(scopes, theta, before)
-        L, failed = dpotrf(K, lower=1, clean=0)
+        payload = self._covariance(scopes, theta, before)
+        L, failed = dpotrf(payload.K, lower=1, clean=0)
         if failed:
             return -np.inf, np.zeros_like(theta), before
         z = solve_triangular(L, self.data.y, lower=True, check_finite=False)
@@ -291,14 +307,12 @@ class EvidenceTarget:
         for scope, variance in (*added.items(), *((scope, -before.variances[scope]) for scope in removed)):
             _add(K, variance, self._product(scope))
         rest = {scope: variance for scope, variance in before.variances.items() if scope not in removed}
-        return self._value(K), Covariance(K, {**rest, **added}, before.noise)
+        payload = Covariance(K, {**rest, **added}, before.noise)
+        return self._value(payload), payload
 
-    def _value(self, K: Array) -> float:
-        L, info = dpotrf(K, lower=1, clean=0)
-        if info != 0:
-            return -np.inf
-        z = solve_triangular(L, self.data.y, lower=True, check_finite=False)
-        return log_density(L, z)
+    def _value(self, payload: Covariance) -> float:
+        L = payload.root
+        return -np.inf if L is None else log_density(L, solve_lower(L, self.data.y))
 
     def _product(self, scope: Scope) -> Array:
         """K_I, cached; the least recently used one leaves first."""
@@ -308,7 +322,9 @@ class EvidenceTarget:
                 x = self.data.X[:, scope[0]]
                 found = np.asfortranarray(self.reference.correlation.matrix(scope[0], x, x))
             else:
-                found = self._product(scope[:-1]) * self._product(scope[-1:])
+                found = self._product(scope[:1]) * self._product(scope[1:2])
+                for i in scope[2:]:
+                    found *= self._product((i,))
             while len(self._cached) >= self._max_cached:
                 del self._cached[next(iter(self._cached))]
         self._cached[scope] = found

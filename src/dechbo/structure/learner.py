@@ -24,26 +24,28 @@ from dechbo.errors import OptionError
 from dechbo.gp.centring import Domain
 from dechbo.graph import FactorGraph, Scope
 from dechbo.structure.diagnostics import MAX_SHORTFALL, Convergence, diagnose, pair_probabilities
-from dechbo.structure.evidence import VARIANCE_MEDIAN, Covariance, EvidenceTarget, LaplaceApproximation
+from dechbo.structure.evidence import VARIANCE_MEDIAN, Covariance, EvidenceTarget
+from dechbo.structure.gains import evidence_gains, proposal_distribution
 from dechbo.structure.map_graph import (
     MIN_GAIN,
     Solution,
     graph_log_prior,
     improved,
     map_graphs,
-    solution,
+    refitted,
     with_interactions,
 )
 from dechbo.structure.prior import GraphPrior
 from dechbo.structure.sampler import GraphSampler, State, Trace
+from dechbo.structure.scope_update import ScopeUpdate
 from dechbo.structure.scopes import ScopeIndex, ScopeSet, interaction_graph
-from dechbo.structure.scores import proposal_distribution, score_scopes
 
 Array = NDArray[np.float64]
 
 MIN_VISITS = 0.005  # of the samples of the burn-in, for a scope to be toggled while sampling
-MAX_APPROXIMATIONS = 8  # graphs with a Laplace approximation of their own
-MAX_SAMPLING_WORK = 1.2e11  # operations in the factorisations of all batches but the first
+MAX_PROMISING = 200  # scopes with the largest gains, for Gibbs steps
+MIN_DOUBT = 0.02  # of a scope, where sqrt(p (1 - p)) says how often it gets a Gibbs step
+MAX_SCOPE_UPDATES = 4  # Gibbs steps for single scopes before each update of all variances
 MAX_RESTARTS = 2  # of the burn-in, from a better graph
 _FIT_VARIANCES = 10  # iterations, to compare graphs
 
@@ -59,11 +61,12 @@ class StructureOptions:
     sweeps
         Sweeps of each chain in a batch of samples; the burn-in has half as many.
     moves_per_sweep
-        Moves between graphs in a sweep; half of them toggle likely interactions, each followed by an update of the
-        variances.
+        Moves between graphs in a sweep. There are half as many updates of all variances, each after Gibbs steps for
+        doubtful scopes.
     max_batches
-        The most batches while R-hat is above 1.1. With many observations the work of the factorisations allows fewer
-        (MAX_SAMPLING_WORK).
+        The most batches while R-hat is above 1.1.
+    max_work
+        Operations in the factorisations of all batches but the first: with many observations it allows fewer batches.
     component_steps
         Steps of the variance components, each over all scopes.
     rounds
@@ -71,14 +74,19 @@ class StructureOptions:
     """
 
     chains: int = 3
-    sweeps: int = 20
+    sweeps: int = 12
     moves_per_sweep: int = 10
-    max_batches: int = 4
+    max_batches: int = 6
+    max_work: float = 4e10
     component_steps: int = 10
     rounds: int = 6
 
     def __post_init__(self) -> None:
+        if isinstance(self.max_work, bool) or not isinstance(self.max_work, (int, float)) or not self.max_work >= 0:
+            raise OptionError(f"StructureOptions needs max_work >= 0, got {self.max_work!r}")
         for field in fields(self):
+            if field.name == "max_work":
+                continue
             given = getattr(self, field.name)
             if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
                 raise OptionError(f"StructureOptions needs {field.name} >= 1 (a whole number), got {given!r}")
@@ -91,7 +99,7 @@ class StructurePosterior:
     """The samples of the chains, and summaries of them."""
 
     samples: tuple[ScopeSet, ...]
-    pair_probabilities: Array  # (d, d); pairs that no sample holds are ranked by their variance components
+    pair_probabilities: Array  # (d, d); pairs that no sample holds are ranked by their gains
     scope_probabilities: dict[Scope, float]
     graphs: tuple[FactorGraph, ...]  # the distinct graphs of a few samples, for the acquisition to average
     weights: Array  # of these graphs, summing to 1
@@ -123,16 +131,15 @@ def learn_structure(
         nothing = np.zeros((data.dim, data.dim))
         return StructurePosterior((frozenset(),), nothing, {}, (alone,), np.ones(1), None, alone)
     fit_options: dict[str, Any] = {"kernel": kernel, "domains": domains, "noise": noise, "rough": False}
-    solutions, variances = map_graphs(
-        data, prior, steps=options.component_steps, rounds=options.rounds, fit_options=fit_options
-    )
+    solutions = map_graphs(data, prior, steps=options.component_steps, rounds=options.rounds, fit_options=fit_options)
     population = Population(solutions, data, prior, rng, options, free_noise=noise is None)
     population.burn_in()
     for _ in range(MAX_RESTARTS):
         better = population.improvement()
         if better is None:
             break
-        again = solution(population.start.singles, *better, population.known, data, prior, fit_options)
+        again = Solution(population.start.singles, dict(better[0]), better[1], -np.inf, population.known)
+        again = refitted(again, data, prior, fit_options)
         if again.log_posterior <= population.start.log_posterior:
             break
         solutions = improved([*solutions, again], data, prior, rounds=options.rounds, fit_options=fit_options)
@@ -143,13 +150,35 @@ def learn_structure(
     graphs, weights = _thinned_graphs(drawn, data.dim, samples)
     return StructurePosterior(
         tuple(drawn),
-        _smoothed(pair_probabilities(data.dim, drawn), len(drawn), variances),
+        _smoothed(pair_probabilities(data.dim, drawn), len(drawn), population.pair_odds),
         _scope_probabilities(drawn),
         graphs,
         weights,
         convergence,
         interaction_graph(data.dim, population.best),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Doubtful:
+    """Scopes, and cumulative probabilities of drawing them."""
+
+    scopes: tuple[Scope, ...]
+    cumulative: Array
+    count: int  # scopes in a draw
+
+    @classmethod
+    def of(cls, scopes: Sequence[Scope], probabilities: Array) -> Doubtful:
+        """The more doubtful a scope, the more often it is drawn; the more of them are doubtful, the more are drawn."""
+        doubts = np.sqrt(probabilities * (1 - probabilities))
+        weights = doubts + MIN_DOUBT
+        count = int(np.clip(np.ceil(4 * (doubts**2).sum()), 1, MAX_SCOPE_UPDATES)) if len(scopes) else 0
+        return cls(tuple(scopes), np.cumsum(weights / weights.sum()), count)
+
+    def draw(self, rng: np.random.Generator) -> list[Scope]:
+        """Some scopes, with replacement."""
+        last = len(self.scopes) - 1
+        return [self.scopes[min(int(at), last)] for at in np.searchsorted(self.cumulative, rng.random(self.count))]
 
 
 class Population:
@@ -170,42 +199,55 @@ class Population:
         self.start = solutions[-1]
         self.known = {**self.start.candidates, **self.start.variances}
         model = with_interactions(self.start.singles, self.start.variances, self.start.noise)
-        scores = score_scopes(model, data, prior.max_size)
-        distribution = proposal_distribution(scores, self.start.variances)
+        gains = evidence_gains(model, data, prior.max_size)
+        distribution = proposal_distribution(gains, self.start.variances)
+        self.pair_odds = gains.pair_probabilities(prior)
+        self.promising = gains.largest(min(2 * data.dim, MAX_PROMISING))
         self.sampler = GraphSampler(prior, scope_distribution=distribution)
         self.target = EvidenceTarget(self.start.singles, data, typical=self.known, free_noise=free_noise)
+        self.update = ScopeUpdate(self.target, prior)
         self.rngs = [np.random.default_rng(seed) for seed in rng.integers(2**63, size=options.chains)]
         starts = _dispersed(solutions)
         self.states = [self._state(starts[c % len(starts)]) for c in range(options.chains)]
         self.laplace = self.target.laplace(self.rngs[0], self.states[0].payload)
-        # of the graphs that the chains visit most
-        self.own_laplace: dict[ScopeSet, LaplaceApproximation] = {self._origin: self.laplace}
         self.start_value = self._graph_value(self.states[0].payload)
         self.visited: Counter[ScopeSet] = Counter()
+        self.doubtful = self._doubtful({})
         self.traces: list[Trace] = []
         self.shortfalls: list[float] = []
         self.best: Collection[Scope] = self.start.variances
 
     def burn_in(self) -> None:
-        """Sweeps in which every chain tries all the interactions of another one."""
+        """Sweeps before which every chain tries what another one has and it has not, and the other way round."""
         for _ in range((self.options.sweeps + 1) // 2):
             for c, rng in enumerate(self.rngs):
                 other = (c + 1 + int(rng.random() * (len(self.rngs) - 1))) % len(self.rngs)
-                theirs = self.states[other].index.scopes
-                for scope in rng.permutation(len(theirs)):
-                    self.states[c] = self.sampler.toggle(rng, self.states[c], theirs[scope : scope + 1], self.target)
-                self.states[c], trace = self._sweep(rng, self.states[c], theirs)
+                differing = sorted(self.states[other].interactions ^ self.states[c].interactions)
+                for k in rng.permutation(len(differing)):
+                    self.states[c] = self.update(rng, self.states[c], differing[k])
+                self.states[c], trace = self._sweep(rng, self.states[c], self.doubtful)
                 self.visited.update(trace.samples)
         self._adapt()
 
     def _adapt(self) -> None:
-        """Fix the proposals for sampling: draws around what the chains have, approximations of frequent graphs."""
+        """Fix the proposals for sampling: draws around what the chains have, how often a scope gets a Gibbs step."""
         found = {scope: s for state in self.states for scope, s in state.payload.variances.items()}
         self.target.typical = {**self.known, **found}
-        for graph, _ in self.visited.most_common(MAX_APPROXIMATIONS):
-            if graph != self._origin:
-                peak = self._fitted({scope: self.target.typical.get(scope, VARIANCE_MEDIAN) for scope in graph})
-                self.own_laplace[graph] = self.target.laplace(self.rngs[0], peak)
+        visits: Counter[Scope] = Counter()
+        for graph, times in self.visited.items():
+            visits.update(dict.fromkeys(graph, times))
+        total = self.visited.total()
+        often = {scope: times / total for scope, times in visits.items() if times >= MIN_VISITS * total}
+        self.doubtful = self._doubtful(often)
+
+    def _doubtful(self, visits: Mapping[Scope, float]) -> Doubtful:
+        """Scopes with large gains or visits, weighed by how doubtful they are: by their conditional probabilities at
+        the start, averaged with ``visits``."""
+        scopes = sorted({*self.promising, *self.start.variances, *visits})
+        p = np.array([self.update.probability(self.states[0], scope) for scope in scopes])
+        if visits:
+            p = 0.5 * (p + np.array([visits.get(scope, 0.0) for scope in scopes]))
+        return Doubtful.of(scopes, p)
 
     def improvement(self) -> tuple[Mapping[Scope, float], float] | None:
         """The variances and the noise of a chain's graph that is better than the start; None if there is none."""
@@ -217,15 +259,11 @@ class Population:
 
     def sample(self) -> Convergence:
         """Batches of sweeps until the chains agree; of several batches, the second half is used."""
-        visits: Counter[Scope] = Counter()
-        for graph, times in self.visited.items():
-            visits.update(dict.fromkeys(graph, times))
-        likely = tuple(sorted(scope for scope, times in visits.items() if times >= MIN_VISITS * self.visited.total()))
         traces: list[list[Trace]] = [[] for _ in self.rngs]
         for batch in range(self._affordable_batches()):
             for c, rng in enumerate(self.rngs):
                 for _ in range(self.options.sweeps):
-                    self.states[c], trace = self._sweep(rng, self.states[c], likely)
+                    self.states[c], trace = self._sweep(rng, self.states[c], self.doubtful)
                     traces[c].append(trace)
             self.traces = [_joined(parts, skipped=len(parts) // 2 if batch else 0) for parts in traces]
             convergence = diagnose(self.traces)
@@ -236,8 +274,8 @@ class Population:
 
     def _affordable_batches(self) -> int:
         sweep = 2 * self.options.moves_per_sweep * len(self.target.data) ** 3 / 3
-        more = MAX_SAMPLING_WORK / (len(self.rngs) * self.options.sweeps * sweep)
-        return min(self.options.max_batches, 1 + int(more))
+        more = self.options.max_work / (len(self.rngs) * self.options.sweeps * sweep)
+        return min(self.options.max_batches, 1 + int(min(more, 1e6)))
 
     def used(self) -> list[Trace]:
         """The traces of the chains that are not worse than the start; of all, if none is."""
@@ -269,36 +307,17 @@ class Population:
         value = self.target.evaluate(payload.variances, payload.noise)[0]
         return value + graph_log_prior(self.prior, payload.variances)
 
-    def _sweep(self, rng: np.random.Generator, state: State, likely: Sequence[Scope]) -> tuple[State, Trace]:
-        """Moves of any kind, toggles of ``likely`` scopes, and updates of the variances."""
-        half = (self.options.moves_per_sweep + 1) // 2
-        state, trace = self.sampler.run(rng, state, self.target, half)
+    def _sweep(self, rng: np.random.Generator, state: State, scopes: Doubtful) -> tuple[State, Trace]:
+        """Moves of any kind, Gibbs steps for doubtful scopes, and updates of all variances at once."""
+        state, trace = self.sampler.run(rng, state, self.target, self.options.moves_per_sweep)
         samples, values = list(trace.samples), trace.log_posteriors.tolist()
-        for n in range(half):
-            state = self.sampler.toggle(rng, state, likely, self.target)
-            laplace = self.own_laplace.get(state.interactions, self.laplace)
-            state = self.target.update_variances(rng, state, laplace)
+        for _ in range((self.options.moves_per_sweep + 1) // 2):
+            for scope in scopes.draw(rng):
+                state = self.update(rng, state, scope)
+            state = self.target.update_variances(rng, state, self.laplace)
             samples.append(state.interactions)
             values.append(state.log_posterior)
-            if n % 2:
-                state = self._jump(rng, state)
         return state, Trace(tuple(samples), np.array(values))
-
-    def _jump(self, rng: np.random.Generator, state: State) -> State:
-        """Propose one of the frequent graphs with all its variances drawn anew; impossible from any other graph."""
-        here = self.own_laplace.get(state.interactions)
-        if here is None or len(self.own_laplace) == 1:
-            return state
-        graphs = list(self.own_laplace)
-        graph = graphs[int(rng.random() * len(graphs))]
-        value, payload, weight = self.target.draw_from(rng, self.own_laplace[graph])
-        if not np.isfinite(value):
-            return state
-        index = ScopeIndex.of(self.prior, sorted(graph))
-        new = State(index, self.prior.log_density(index.scopes), value, payload)
-        current = self.target.log_weight(state.log_likelihood, state.payload, here)
-        log_ratio = weight + new.log_prior - current - state.log_prior
-        return new if log_ratio >= 0 or rng.random() < np.exp(log_ratio) else state
 
     def _state(self, variances: Mapping[Scope, float]) -> State:
         payload = self._fitted(variances)
@@ -329,13 +348,12 @@ def _thinned_graphs(drawn: Sequence[ScopeSet], dim: int, samples: int) -> tuple[
     ) / samples
 
 
-def _smoothed(probabilities: Array, count: int, variances: Array) -> Array:
-    """The frequencies with one more sample, shared out in proportion to the variance components of the pairs.
+def _smoothed(probabilities: Array, count: int, more: Array) -> Array:
+    """The frequencies with one more sample, whose pairs have the probabilities ``more``.
 
-    A pair that no sample holds is not impossible: its component says which of them is most likely.
+    A pair that no sample holds is not impossible: the gains say which of them is most likely.
     """
-    share = variances / max(float(variances.max()), np.finfo(float).tiny)
-    return np.asarray((count * probabilities + share) / (count + 1))
+    return np.asarray((count * probabilities + more) / (count + 1))
 
 
 def _scope_probabilities(drawn: Sequence[ScopeSet]) -> dict[Scope, float]:

@@ -2,7 +2,7 @@
 
 The first candidates are the largest variance components of all scopes (``components``), at one short lengthscale for
 all variables: it finds the graph also where the function is rough, and long ones do not. Later candidates are the
-absent scopes with the largest scores (``scores``), ranked by the posterior of the graph with each of them.
+absent scopes with the largest gains (``gains``), ranked by the posterior of the graph with each of them.
 
 Each round tries to add the first few candidates, twice as many, four times as many, ...: it fits the variances of all
 interactions at once and removes every scope without which the posterior of the graph is higher. Then lengthscales,
@@ -23,22 +23,22 @@ from dechbo.gp import AdditiveGP, Hyperparameters, fit
 from dechbo.gp.correlation import Correlation
 from dechbo.gp.kernels import CATEGORICAL, kernel_codes
 from dechbo.graph import FactorGraph, Scope
-from dechbo.structure.components import MIN_NOISE, ComponentFit, ComponentGrams, Components, screen
+from dechbo.structure.components import MIN_NOISE, ComponentFit, ComponentGrams, Components, affordable, screen
 from dechbo.structure.evidence import VARIANCE_MEDIAN, VARIANCE_SPREAD, Covariance, EvidenceTarget
+from dechbo.structure.gains import evidence_gains
 from dechbo.structure.prior import GraphPrior
 from dechbo.structure.scopes import interaction_graph
-from dechbo.structure.scores import score_scopes
 
 Array = NDArray[np.float64]
 
 FIRST_LENGTHSCALE = 0.3
 MIN_SINGLE = 0.02  # of the mean variance of a singleton, where the components say less
-NEW_VARIANCES = (0.003, 0.02)  # of a scope that the scores suggest
-_MAX_SCORED = 80  # scopes, whose posteriors are computed
 POSTERIOR_SPREAD = 0.5  # typical, of log s_I: what a variance costs when it is integrated out
 MIN_GAIN = 1.0  # of the log posterior, for another round
+MIN_UNFITTED_GAIN = 10.0  # of a round, for another one before the lengthscales are fitted
 _FIT_VARIANCES = 8  # iterations
 _PRUNINGS = 2  # at most, each with a fit of the variances before it
+_HOPELESS = 5.0  # nats: what costs more to remove is not tried again after other removals
 _PATIENCE = 1  # numbers of candidates without a better graph
 _MAX_FIT_WORK = 2e8  # d t^2, summed over the iterations of a MAP fit
 
@@ -61,8 +61,8 @@ class Solution:
 
 def map_graphs(
     data: Observations, prior: GraphPrior, *, steps: int, rounds: int, fit_options: Mapping[str, Any]
-) -> tuple[list[Solution], Array]:
-    """The solutions on the way, the last being the best, and the variance components of all pairs (d, d)."""
+) -> list[Solution]:
+    """The solutions on the way, the last being the best."""
     numeric = kernel_codes(fit_options["kernel"], data.dim) != CATEGORICAL
     lengthscales = np.where(numeric, FIRST_LENGTHSCALE, 1.0)
     components = largest_components(lengthscales, data, prior.max_size, steps, fit_options)
@@ -71,49 +71,51 @@ def map_graphs(
     alone = fit(FactorGraph.singletons(data.dim), data, **fit_options)
     none = Solution(alone, {}, alone.hyperparameters.noise, alone.log_evidence(data), candidates)
     count = max(2, min(data.dim // 4, len(data) // 20))
-    found = _extended(first, candidates, count, data, prior, fit_options)
+    found = refitted(_extended(first, candidates, count, data, prior, fit_options), data, prior, fit_options)
     solutions = sorted([none, found], key=lambda solution: solution.log_posterior)
-    better = improved(solutions, data, prior, rounds=rounds - 1, fit_options=fit_options)
-    return better, components.pair_variances()
+    return improved(solutions, data, prior, rounds=rounds - 1, fit_options=fit_options)
 
 
 def improved(
     solutions: Sequence[Solution], data: Observations, prior: GraphPrior, *, rounds: int, fit_options: Mapping[str, Any]
 ) -> list[Solution]:
-    """The solutions and better ones, by at most so many rounds that add promising scopes to the last one."""
+    """The solutions and better ones, by at most so many rounds that add promising scopes to the last one.
+
+    A MAP fit costs as much as several rounds without one, so it waits until these gain little.
+    """
     solutions = list(solutions)
+    best, fitted = solutions[-1], True
     for _ in range(rounds):
-        best = solutions[-1]
         promising = _promising(best, data, prior, fit_options)
-        if not promising:
-            break
-        better = _extended(best, promising, 1, data, prior, fit_options)
+        better = _extended(best, promising, (len(promising) + 3) // 4, data, prior, fit_options) if promising else best
+        if better.log_posterior > best.log_posterior + MIN_UNFITTED_GAIN:
+            best, fitted = better, False
+            continue
         if better.log_posterior > best.log_posterior:
-            solutions.append(better)
-        if better.log_posterior < best.log_posterior + MIN_GAIN:
+            best, fitted = better, False
+        if fitted:
             break
-    return solutions
+        best, fitted = refitted(best, data, prior, fit_options), True
+        if best.log_posterior < solutions[-1].log_posterior + MIN_GAIN:
+            break
+        solutions.append(best)
+    if not fitted:
+        best = refitted(best, data, prior, fit_options)
+    return [*solutions, best] if best.log_posterior > solutions[-1].log_posterior else solutions
 
 
 def _promising(
     best: Solution, data: Observations, prior: GraphPrior, fit_options: Mapping[str, Any]
 ) -> dict[Scope, float]:
-    """Absent scopes with large scores that raise the posterior of the graph, or nearly do, the best first."""
-    target = EvidenceTarget(best.singles, data, free_noise=fit_options["noise"] is None)
-    model = with_interactions(best.singles, best.variances, best.noise)
-    value, payload = target.evaluate(best.variances, best.noise if target.free_noise else None)
-    value += graph_log_prior(prior, best.variances)
-    gains: dict[Scope, tuple[float, float]] = {}
-    for scope in score_scopes(model, data, prior.max_size).largest(_MAX_SCORED):
-        if scope in best.variances:
-            continue
-        trials = []
-        for variance in NEW_VARIANCES:
-            then, extended, _ = target.propose_variances(payload, {scope: variance}, ())
-            trials.append((then + graph_log_prior(prior, extended.variances) - value, variance))
-        gains[scope] = max(trials)
-    ranked = sorted(gains, key=lambda scope: (-gains[scope][0], scope))
-    return {scope: gains[scope][1] for scope in ranked if gains[scope][0] > -MIN_GAIN}
+    """Absent scopes that raise the posterior of the graph, or nearly do, with variances, the best first."""
+    gains = evidence_gains(with_interactions(best.singles, best.variances, best.noise), data, prior.max_size)
+    paid = graph_log_prior(prior, best.variances)
+    found: dict[Scope, float] = {}
+    for scope, variance in gains.variances.items():
+        if scope not in best.variances:
+            found[scope] = gains.of(scope) + graph_log_prior(prior, {**best.variances, scope: variance}) - paid
+    ranked = sorted(found, key=lambda scope: (-found[scope], scope))
+    return {scope: gains.variances[scope] for scope in ranked if found[scope] > -MIN_GAIN}
 
 
 def _most(data: Observations) -> int:
@@ -155,23 +157,15 @@ def _extended(
         count *= 2
     assert found is not None
     known = {**best.candidates, **candidates}
-    return solution(best.singles, found.variances, found.noise, known, data, prior, fit_options)
+    return Solution(best.singles, dict(found.variances), found.noise, max(values), known)
 
 
-def solution(
-    singles: AdditiveGP,
-    variances: Mapping[Scope, float],
-    noise: float,
-    candidates: Mapping[Scope, float],
-    data: Observations,
-    prior: GraphPrior,
-    fit_options: Mapping[str, Any],
-) -> Solution:
-    """The graph with these interactions at its MAP hyperparameters."""
-    fitted = refit(with_interactions(singles, variances, noise), data, fit_options)
+def refitted(found: Solution, data: Observations, prior: GraphPrior, fit_options: Mapping[str, Any]) -> Solution:
+    """The same graph at its MAP hyperparameters."""
+    fitted = refit(with_interactions(found.singles, found.variances, found.noise), data, fit_options)
     alone, own = split_interactions(fitted)
     value = fitted.log_evidence(data) + graph_log_prior(prior, own)
-    return Solution(alone, own, fitted.hyperparameters.noise, value, dict(candidates))
+    return Solution(alone, own, fitted.hyperparameters.noise, value, found.candidates)
 
 
 def largest_components(
@@ -181,7 +175,10 @@ def largest_components(
     codes = kernel_codes(fit_options["kernel"], data.dim)
     grams = ComponentGrams(Correlation(codes, lengthscales, fit_options["domains"]), data)
     noise = None if fit_options["noise"] is None else max(fit_options["noise"], MIN_NOISE)
-    paired, tripled = screen(grams, data, max_size, noise=noise)
+    limits = affordable(len(grams.rows[0]))
+    paired, tripled = screen(grams, data, max_size, noise=noise, most=limits)
+    if len(tripled) < data.dim:
+        tripled = tripled[:0]  # one variance for all triples is enough to start with: their gains tell them apart
     start = Components.start(data.dim, paired, tripled, max_size=max_size, noise=noise)
     return ComponentFit(grams, data, start, free_noise=noise is None).run(steps)
 
@@ -200,7 +197,7 @@ def prune(
             return then + graph_log_prior(prior, reduced.variances), reduced
 
         gains = {scope: without(scope, payload)[0] - value for scope in payload.variances}
-        for scope in sorted(gains, key=lambda scope: (-gains[scope], scope)):
+        for scope in sorted((s for s in gains if gains[s] > -_HOPELESS), key=lambda scope: (-gains[scope], scope)):
             then, reduced = without(scope, payload)
             if then >= value:
                 payload, value = reduced, then

@@ -49,7 +49,7 @@ def test_the_learned_graph_survives_the_process(tmp_path: Path) -> None:
     # the stored graph is the one that the model of that ask had found
     replayed = optuna.create_study(sampler=DecHBOSampler(seed=0, **QUICK))
     replayed.add_trials(study.trials[:20])
-    expected = sampler_of(replayed).optimizer(replayed).interactions()
+    expected = sampler_of(replayed).optimizer(replayed).interactions(quick=True)
     assert [i.scope for i in graph] == [i.scope for i in expected if max(i.probability, i.share) >= 0.01]
 
 
