@@ -61,6 +61,8 @@ def test_interactions_as_sentences_with_probability_and_share() -> None:
         formatting.interaction_sentence(pair, 5)
         == "12% of the variance: lr, width and act almost certainly interact (97%)"
     )
+    unsure = formatting.interaction_sentence(pair, 5, converged=False)
+    assert unsure == "12% of the variance: lr, width and act may interact"
     assert formatting.interaction_sentence(Interaction(("a", "b"), 0.4, 0.0), 5).startswith(
         "no effect so far: a and b perhaps interact, too weakly to matter (40%)"
     )

@@ -111,14 +111,21 @@ def scope_label(scope: Sequence[str], dim: int | None = None) -> str:
     return "all parameters" if dim is not None and len(scope) == dim > 2 else " × ".join(scope)
 
 
-def interaction_sentence(interaction: Interaction, dim: int) -> str:
-    """Share, parameters and probability; the share comes first, because it says whether an interaction matters."""
+def interaction_sentence(interaction: Interaction, dim: int, *, converged: bool = True) -> str:
+    """Share, parameters and probability; the share comes first, because it says whether an interaction matters.
+
+    A probability from chains that do not agree is not given.
+    """
     certainty = next(word for limit, word in CERTAINTY if interaction.probability >= limit)
     *names, last = interaction.scope
     who = "all parameters" if len(names) + 1 == dim > 2 else f"{', '.join(names)} and {last}" if names else last
     share = f"{percent(interaction.share)} of the variance" if interaction.share >= 0.001 else "no effect so far"
     how = "interact" if interaction.share >= MIN_SHARE else "interact, too weakly to matter"
-    return f"{share}: {who} {certainty} {how} ({percent(interaction.probability)})"
+    return (
+        f"{share}: {who} {certainty} {how} ({percent(interaction.probability)})"
+        if converged
+        else f"{share}: {who} may {how}"
+    )
 
 
 # ------------------------------------------------------------------------------- errors

@@ -91,13 +91,14 @@ def interaction_lines(found: Sequence[Interaction], dim: int, *, weak: bool = Fa
     everything = strongest(found, min_share=0.0)
     shown = everything if weak else strongest(found)
     by_share = sorted(shown, key=lambda interaction: -interaction.share)  # the order that a reader can see
-    lines = [formatting.interaction_sentence(interaction, dim) for interaction in by_share]
+    converged = getattr(found, "converged", True)
+    lines = [formatting.interaction_sentence(interaction, dim, converged=converged) for interaction in by_share]
     if not shown:
         limit = "" if weak else " of 1% of the variance or more"
         lines.append(f"no evidence of interactions{limit} in the trials so far")
     if hidden := len(everything) - len(shown):
         lines.append(f"{formatting.count(hidden, 'weaker one')} with less than 1% of the variance not shown (--all)")
-    if not getattr(found, "converged", True):
+    if not converged:
         lines.append("This is rough: the chains behind the probabilities do not agree yet. More trials help.")
     return lines
 
