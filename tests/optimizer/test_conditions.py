@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dechbo import Categorical, Exact, Float, Int, Optimizer, Space
 from dechbo.acquisition import EnsembleUCB
 from dechbo.acquisition.score import ConfidenceBound
 from dechbo.errors import SpaceExhausted
+from dechbo.search.grid_search import FactorSearch
 from dechbo.search.joint_search import CanonicalScore
+
+Array = NDArray[np.float64]
 
 SPACE = Space(
     {
@@ -137,13 +141,18 @@ def test_max_sum_respects_the_conditions_and_certifies_the_best_allowed_setting(
     assert scores[tuple(sorted(suggestion.items()))] == pytest.approx(max(scores.values()))
 
 
-def test_points_beside_pending_ones_keep_the_conditions() -> None:
-    """Where the grid's maximiser is pending, the search goes outward, one coordinate at a time."""
+def test_points_beside_excluded_ones_keep_the_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the grid's maximiser is excluded, the search goes outward from it, one coordinate at a time."""
+
+    def outward(self: FactorSearch, at_grid: Array, *_: object) -> tuple[float, Array]:
+        return self.best_not_excluded(at_grid)
+
+    monkeypatch.setattr(FactorSearch, "_polished", outward)
     for seed in range(4):
-        optimizer = run(Optimizer.paper(SPACE, seed=seed, n_initial=5), 8)
-        points = optimizer.ask(6)
+        optimizer = run(Optimizer.paper(SPACE, seed=seed, n_initial=5), 6)
+        points = optimizer.ask(12)
         assert all(set(params) == SPACE.active(params) for params in points)
-        assert len({tuple(sorted(params.items())) for params in points}) == 6
+        assert len({tuple(sorted(params.items())) for params in points}) == 12
 
 
 def test_the_score_of_a_search_ignores_inactive_coordinates() -> None:

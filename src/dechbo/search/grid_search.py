@@ -30,7 +30,7 @@ from dechbo.search.engine import Engine
 from dechbo.search.excluded import Exclusion
 from dechbo.search.grids import Granularity, base_candidates, grid_graph, gridded, spacing_of
 from dechbo.search.polish import polish
-from dechbo.space import Region, Space
+from dechbo.space import Space
 
 Array = NDArray[np.float64]
 
@@ -203,9 +203,8 @@ class FactorSearch:
         wider = [
             np.concatenate([[x], grid[np.abs(grid - x) > RESOLUTION]]) for grid, x in zip(self.base, start, strict=True)
         ]
-        for value, point in itertools.islice(_outward(acquisition, start, wider, self.space.region), 1000):
-            # one coordinate changes at a time: a choice without the parameters that it makes active is no point
-            if point not in self.excluded and (self.space.canonical(point[None])[0] == point).all():
+        for value, point in itertools.islice(_outward(acquisition, start, wider, self.space), 1000):
+            if point not in self.excluded:
                 return value, point
         rng = np.random.default_rng(len(self.data))
         for point in bounded_draws(self.space, (self.space.draw(rng, self.fixed) for _ in itertools.count()), 0):
@@ -215,13 +214,15 @@ class FactorSearch:
 
 
 def _outward(
-    acquisition: EnsembleUCB, start: Array, candidates: Sequence[Array], region: Region
+    acquisition: EnsembleUCB, start: Array, candidates: Sequence[Array], space: Space
 ) -> Iterator[tuple[float, Array]]:
     """Points of the grid in the order of a best-first search that changes one coordinate at a time.
 
-    Points that break a known constraint are left out.
+    A choice takes the parameters that it makes active or inactive along. Points that break a known constraint are left
+    out.
     """
-    walled = set(region.variables)
+    region = space.region
+    walled, choices = set(region.variables), set(space.conditions.variables)
     heap = [(-float(acquisition.values(start[None])[0]), start.tobytes())]
     met = {start.tobytes()}
     while heap:
@@ -231,6 +232,9 @@ def _outward(
         for i, values in enumerate(acquisition.lines(point, candidates)):
             line = np.tile(point, (len(values), 1))
             line[:, i] = candidates[i]
+            if i in choices:
+                line = space.canonical(line)
+                values = acquisition.values(line)
             allowed = region.allows(line) if i in walled else np.ones(len(values), dtype=bool)
             for value, near, inside in zip(values, line, allowed, strict=True):
                 if inside and near.tobytes() not in met:

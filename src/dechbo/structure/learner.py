@@ -76,7 +76,7 @@ class StructureOptions:
     chains: int = 3
     sweeps: int = 12
     moves_per_sweep: int = 10
-    max_batches: int = 6
+    max_batches: int = 3
     max_work: float = 4e10
     component_steps: int = 10
     rounds: int = 6
