@@ -28,7 +28,7 @@ from dechbo.structure.scopes import ScopeSet
 Array = NDArray[np.float64]
 
 MAX_RHAT = 1.1  # above it, chains do not agree
-MIN_DOUBT = 0.05  # a pair less likely than that, or less unlikely, need not have converged
+MIN_PROBABILITY = 0.05  # pairs less likely than that, or less unlikely, need not have converged
 MAX_SHORTFALL = 3.0  # nats by which the best graph of a chain may be worse than its start
 
 
@@ -36,7 +36,7 @@ MAX_SHORTFALL = 3.0  # nats by which the best graph of a chain may be worse than
 class Convergence:
     """R-hat and effective sample size of the log posterior and of every pair that is in some samples but not in all.
 
-    ``converged`` looks at the log posterior and at the pairs with a probability between MIN_DOUBT and 1 - MIN_DOUBT. Of
+    ``converged`` looks at the log posterior and at pairs with a probability from MIN_PROBABILITY to one minus it. Of
     thousands of pairs some are in a few samples in a row of one chain: that is an R-hat above 1.1, and a probability
     below 0.05 whatever the chain does. ``worst_rhat`` is over all pairs.
 
@@ -54,7 +54,7 @@ class Convergence:
     @property
     def rhat_ok(self) -> bool:
         """Whether no R-hat is above MAX_RHAT: of the log posterior, and of pairs not nearly always or never there."""
-        doubtful = np.abs(self.pair_probabilities - 0.5) <= 0.5 - MIN_DOUBT
+        doubtful = np.abs(self.pair_probabilities - 0.5) <= 0.5 - MIN_PROBABILITY
         return not (self.rhat > MAX_RHAT or (self.pair_rhat[doubtful] > MAX_RHAT).any())
 
     @property
