@@ -4,6 +4,8 @@
     python benchmarks/ablation.py --problems Waves-40 Levy-10 --variants default "no max-sum"
     python benchmarks/ablation.py --show                     # only the table
 
+Without forecasts, leave-one-out densities alone weigh the members, in full.
+
 Problems are those on which settings are chosen, with seeds of 100 and more: suites "families" and "choice", and the
 functions with many optima. A finished run is one line of ``results/ablation.jsonl``. The table has, for every part, the
 geometric mean over problems of (regret without it / regret of the default), where both are at least ``FLOOR`` of
@@ -18,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -25,6 +28,8 @@ from dechbo import ModelOptions, Optimizer, SearchOptions, Space
 from dechbo.bench import problems
 from dechbo.bench.records import Run
 from dechbo.bench.runner import initial_params
+from dechbo.models import committee
+from dechbo.models.committee import LEAVE_ONE_OUT_SHARE, predictive_weights
 from dechbo.models.options import MEMBERS
 from dechbo.search.options import ACQUISITIONS, PROPOSALS
 from many_optima import PROBLEMS as MANY_OPTIMA
@@ -36,11 +41,12 @@ KEY = ("problem", "variant", "seed")
 FLOOR = 1e-4
 SHORT = ("Overlapping-50", "Waves-40", "Bumps-6-in-100", "Ackley-6-in-100", "Mixed-20", "Steps-15", "Ellipsoid-30")
 SHORT_BUDGET, BUDGET = (20, 100), (10, 150)  # initial points and evaluations
+BUDGETS = {"Powell-24": (10, 90)}
 NAMES = (
-    *("wells", "aligned", "peaks", "waves", "rosenbrock-5", "ackley-6"),
+    *("wells", "aligned", "peaks", "waves", "hills", "valleys", "rosenbrock-5", "ackley-6"),
     *("Rotated-Ripples-10", "Rotated-Rosenbrock-10", "Noisy-12"),
     *SHORT,
-    *("Levy-10", "Ackley-20", "Rosenbrock-20"),
+    *("Levy-10", "Ackley-20", "Rosenbrock-20", "Overlapping-20", "Powell-24"),
 )
 
 Function = Callable[[Mapping[str, Any]], float]
@@ -56,6 +62,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     **{f"no {name}": {"search": SearchOptions(proposals=_without(PROPOSALS, name))} for name in PROPOSALS},
     **{f"no {name}": {"search": SearchOptions(acquisitions=_without(ACQUISITIONS, name))} for name in ACQUISITIONS},
     "no warp": {"model": ModelOptions(warp=False)},
+    "no forecasts": {},
 }
 
 
@@ -71,8 +78,17 @@ def load(name: str, seed: int) -> tuple[Space, Function, Function, float]:
 
 def run(problem: str, variant: str, seed: int) -> dict[str, float]:
     """The regret at the best value seen, the best initial regret, and the CPU seconds of one run."""
+    if variant == "no forecasts":
+        weights = lambda left_out, _: predictive_weights(left_out / LEAVE_ONE_OUT_SHARE)  # noqa: E731
+        with mock.patch.object(committee, "predictive_weights", weights):
+            return regret(problem, "default", seed)
+    return regret(problem, variant, seed)
+
+
+def regret(problem: str, variant: str, seed: int) -> dict[str, float]:
+    """The same, for a variant that options describe."""
     space, function, judge, minimum = load(problem, seed)
-    initial, evaluations = SHORT_BUDGET if problem in SHORT else BUDGET
+    initial, evaluations = BUDGETS.get(problem, SHORT_BUDGET if problem in SHORT else BUDGET)
     optimizer = Optimizer(space, seed=seed, n_initial=initial, **VARIANTS[variant])
     started, seen = time.process_time(), []
     for params in initial_params(space, Run(problem.lower(), "dechbo", seed, initial, evaluations)):

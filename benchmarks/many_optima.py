@@ -5,7 +5,9 @@
 
 Wells: ten wells 1 / (r^2 + c) at random places with random depths in four dimensions (Shekel's form). Aligned: the
 same with places in the plane x0 = x2, x1 = x3. Peaks: 21 rotated Gaussian peaks in four dimensions (Gallagher's form).
-Waves: a rotated bowl with ripples in five dimensions. Others: classic functions in five or six dimensions, shifted by
+Waves: a rotated bowl with ripples in five dimensions. Hills: four hills of Hartmann's form in six dimensions, the two
+highest almost equal, with random places and the same widths in random order. Valleys: a sum of ten functions of one
+variable with narrow valleys (Michalewicz's form). Others: classic functions in five or six dimensions, shifted by
 the seed. Methods are those of ``dechbo bench``. Every run starts with ten Sobol points, the same for all methods, and
 is appended to the results file when it has finished.
 """
@@ -41,6 +43,14 @@ Problem = tuple[Callable[[Array], float], int, float]  # on the unit cube, its d
 RESULTS_FILE = RESULTS / "many_optima.jsonl"
 KEY = ("problem", "method", "seed", "evaluations")
 N_INITIAL = 10
+HARTMANN_STEEPNESS = np.array(
+    [
+        [10, 3, 17, 3.5, 1.7, 8],
+        [0.05, 10, 17, 0.1, 8, 14],
+        [3, 3.5, 1.7, 10, 17, 8],
+        [17, 8, 0.05, 10, 0.1, 14],
+    ]
+)
 
 
 def wells(seed: int) -> Problem:
@@ -94,6 +104,33 @@ def waves(seed: int) -> Problem:
     return value, 5, 0.0
 
 
+def hills(seed: int) -> Problem:
+    """Minus the sum of four hills of almost equal pairs of heights."""
+    rng = np.random.default_rng([991, seed])
+    heights = np.array([1.0, 1.2, 3.0, 3.2])
+    steepness = rng.permutation(HARTMANN_STEEPNESS.ravel()).reshape(4, 6)
+    centres = rng.uniform(0.05, 0.95, (4, 6))
+
+    def value(u: Array) -> float:
+        return -float(heights @ np.exp(-(steepness * (u - centres) ** 2).sum(axis=1)))
+
+    starts = [*centres, *rng.random((60, 6))]
+    return value, 6, min(float(minimize(value, start, bounds=[(0, 1)] * 6).fun) for start in starts)
+
+
+def valleys(seed: int) -> Problem:
+    """Ten functions of one variable, each with one to five narrow valleys."""
+    rng = np.random.default_rng([992, seed])
+    frequency, phase, depth = rng.uniform(0.5, 4.0, 10), rng.uniform(0, np.pi, 10), rng.uniform(0.8, 1.2, 10)
+
+    def parts(u: Array) -> Array:
+        answer: Array = -depth * np.sin(np.pi * (0.1 + 0.8 * u)) * np.sin(frequency * np.pi * u**2 + phase) ** 20
+        return answer
+
+    lowest = parts(np.linspace(0, 1, 20001)[:, None]).min(axis=0)
+    return (lambda u: float(parts(u).sum())), 10, float(lowest.sum())
+
+
 def shifted(
     function: Callable[[Array], float], dim: int, low: float, high: float, shift: float, minimum: float = 0.0
 ) -> Callable[[int], Problem]:
@@ -111,6 +148,8 @@ PROBLEMS: dict[str, Callable[[int], Problem]] = {
     "aligned": aligned,
     "peaks": peaks,
     "waves": waves,
+    "hills": hills,
+    "valleys": valleys,
     "ackley-6": shifted(ackley_value, 6, -32.768, 32.768, 16.0),
     "levy-5": shifted(levy_value, 5, -10.0, 10.0, 3.0),
     "rosenbrock-5": shifted(rosenbrock_value, 5, -2.0, 2.0, 0.5),

@@ -14,7 +14,14 @@ from dechbo.gp import AdditiveGP, Hyperparameters
 from dechbo.gp.additive import leave_one_out
 from dechbo.gp.radial import ColumnEmbedding, RadialGP
 from dechbo.graph import FactorGraph
-from dechbo.models.committee import MIN_WEIGHT, Committee, Member, mixture_moments, predictive_weights
+from dechbo.models.committee import (
+    MIN_FORECAST,
+    MIN_WEIGHT,
+    Committee,
+    Member,
+    mixture_moments,
+    predictive_weights,
+)
 from dechbo.models.warp import ValueScale
 
 Array = NDArray[np.float64]
@@ -73,6 +80,24 @@ def test_equal_members_share_and_a_better_one_wins_with_more_data() -> None:
     assert (np.diff(shares) > 0).all()
     assert shares[0] < 0.7
     assert shares[-1] > 0.98
+
+
+def test_forecasts_outweigh_a_closer_fit() -> None:
+    """A member that misses every new value loses, however well it explains the values that it was fitted to."""
+    left_out = np.array([np.full(60, 0.5), np.full(60, 0.0)])
+    assert predictive_weights(left_out)[0] > 0.98
+    missed = np.array([np.full(15, -3.0), np.full(15, 0.0)])
+    assert predictive_weights(left_out, missed)[1] > 0.98
+    nothing_new = np.empty((2, 0))
+    np.testing.assert_array_equal(predictive_weights(left_out, nothing_new), predictive_weights(left_out))
+
+
+def test_how_far_all_members_miss_says_nothing() -> None:
+    left_out = np.zeros((2, 20))
+    both = np.array([[-1e6], [-2 * abs(MIN_FORECAST)]])
+    assert predictive_weights(left_out, both).tolist() == pytest.approx([0.5, 0.5])
+    one = np.array([[-1e6], [-1.0]])
+    assert predictive_weights(left_out, one)[1] > 0.98
 
 
 def test_members_that_hardly_count_do_not_decide() -> None:

@@ -10,21 +10,16 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from dechbo import Categorical, FactorGraph, Float, Space
 from dechbo.data.evaluation import Evaluation
+from dechbo.data.observations import Observations
 from dechbo.gp import AdditiveGP
 from dechbo.gp.radial import RadialGP
 from dechbo.models.committee import Committee
-from dechbo.models.members import (
-    COLD_EVERY,
-    FIRST_GRAPH,
-    MAX_WARM,
-    CommitteeBuilder,
-    Fits,
-    cold_size,
-    graph_size,
-)
+from dechbo.models.fits import FORECAST_BLOCKS, Fits, cold_size, previous_size
+from dechbo.models.members import MAX_WARM, CommitteeBuilder
 from dechbo.models.options import ALL_MEMBERS, ModelOptions
 
 Array = NDArray[np.float64]
@@ -61,17 +56,6 @@ def numbers(committee: Committee) -> list[Any]:
     return [*own, *((name, numbers(limit)) for name, limit in limits)]
 
 
-def test_the_lengths_of_prefixes_depend_on_the_number_of_evaluations_alone() -> None:
-    assert [cold_size(n) for n in (1, 9, 10, 19, 20, 137)] == [1, 9, 10, 10, 20, 130]
-    assert [graph_size(n) for n in (1, 9, 10, 19, 20, 39, 40, 79, 80, 1000)] == [0, 0, 10, 10, 20, 20, 40, 40, 80, 640]
-    assert [cold_size(n) for n in (199, 200, 219, 220, 399, 400, 439, 1000)] == [190, 200, 200, 220, 380, 400, 400, 960]
-    for n in range(1, 3000):
-        assert cold_size(n) <= n < cold_size(n) + max(COLD_EVERY, 1 + n // 10)
-        assert cold_size(cold_size(n)) == cold_size(n)
-        assert graph_size(n) in (0, cold_size(graph_size(n) or 1))  # a new graph comes with a cold fit
-        assert graph_size(n) == 0 if n < FIRST_GRAPH else graph_size(n) <= n < 2 * graph_size(n)
-
-
 @pytest.mark.parametrize("graph", [CHAIN, "random", "learned"], ids=["given", "random", "learned"])
 def test_empty_fits_give_the_committee_of_carried_ones(graph: FactorGraph | str) -> None:
     """Bit for bit, at every length of a run with failures, a steep objective and constraints."""
@@ -93,16 +77,70 @@ def test_fits_of_any_earlier_ask_save_work_and_change_nothing(seed: int, lengths
         assert numbers(carried) == numbers(made.build(told[:n], points, Fits())[0])
 
 
+def test_a_forecast_is_what_the_cold_fit_says_of_each_new_value_from_the_ones_before() -> None:
+    """Oracle: condition the cold fit on every value before, add the noise, take the normal density."""
+    made, (told, points) = builder(members=("smooth", "whole", "scaled")), table(16)
+    committee, fits = made.build(told, points, Fits())
+    cold = fits.cold
+    assert cold is not None
+    assert cold.scale.width is not None  # in warped units: the values are steep
+    raw = Observations(np.array(points), np.array([-evaluation.number_value for evaluation in told]))
+    data = cold.scale.observations(raw)
+    assert committee.forecasts is not None
+    assert committee.forecasts.shape == (3, 6)
+    for member, forecasts in zip(cold.members, committee.forecasts, strict=True):
+        gp = member.gp
+        level = gp.noise if isinstance(gp, RadialGP) else gp.hyperparameters.noise
+        for k, forecast in enumerate(forecasts, start=10):
+            mean, deviation = gp.condition(data.first(k)).joint(data.X[k : k + 1])
+            expected = norm.logpdf(data.y[k], mean[0], np.sqrt(deviation[0] ** 2 + level))
+            assert forecast == pytest.approx(float(expected), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("outlier", [1e200, -1e200, 1e308])
+def test_forecasts_survive_an_outlier(outlier: float) -> None:
+    """Warnings are errors here: nothing overflows, and the values after the outlier still have forecasts."""
+    made, (told, points) = builder(members=("smooth", "whole"), warp=False), table(16)
+    tiny = [Evaluation.of(e.params, 1e-200 * e.number_value) for e in told]
+    tiny[12] = Evaluation.of(told[12].params, outlier)
+    committee, _ = made.build(tiny, points, Fits())
+    assert committee.forecasts is not None
+    assert np.isfinite(committee.forecasts).all()
+    assert committee.weights.sum() == pytest.approx(1.0)
+
+
+def test_forecasts_reach_back_a_few_cold_fits_and_know_nothing_of_what_comes_later() -> None:
+    made, (told, points) = builder(members=("whole",), warp=False), table(47)
+    for n in (5, 10, 14, 20, 29, 30, 47):
+        begin = cold_size(n)
+        for _ in range(FORECAST_BLOCKS):
+            begin = previous_size(begin) or begin
+        forecasts = made.build(told[:n], points, Fits())[0].forecasts
+        assert forecasts is not None
+        assert forecasts.shape == (1, n - begin), n
+    others = [*told[:44], *(Evaluation.of(e.params, 1e3) for e in told[44:])]
+    before, after = (made.build(evaluations, points, Fits())[0].forecasts for evaluations in (told, others))
+    assert before is not None
+    assert after is not None
+    np.testing.assert_array_equal(before[:, :-3], after[:, :-3])
+    assert (before[:, -3:] != after[:, -3:]).all()
+
+
 def test_a_cold_fit_and_a_graph_are_kept_until_they_are_due() -> None:
     made, (told, points) = builder("learned", members=("smooth",)), table(21)
     _, ten = made.build(told[:10], points, Fits())
     _, later = made.build(told[:19], points, ten)
     assert later.cold is ten.cold
-    assert later.graph is ten.graph
+    assert later.graph is None  # learned in between, for the next cold fit
+    assert later.latest_graph is not None
+    assert later.latest_graph.size == 15
     _, twenty = made.build(told[:20], points, later)
     assert twenty.cold is not None
-    assert twenty.graph is not None
-    assert (twenty.cold.size, twenty.graph.size) == (20, 20)
+    assert twenty.cold.size == 20
+    assert twenty.graph is later.latest_graph
+    smooth = twenty.cold.members[0].gp
+    assert isinstance(smooth, AdditiveGP)
+    assert smooth.graph == later.latest_graph.graph
 
 
 @pytest.mark.parametrize(("n", "members"), [(1, ALL_MEMBERS), (12, ALL_MEMBERS), (12, ("rough", "sparse"))])

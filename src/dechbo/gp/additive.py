@@ -337,6 +337,12 @@ def leave_one_out(L: Array, alpha: Array) -> Array:
     return densities
 
 
+def one_by_one(L: Array, z: Array) -> Array:
+    """log p(y_p | the values before it) of every value, (n,), with z = L^-1 y: they add up to ``log_density``."""
+    densities: Array = -0.5 * z * z - np.log(np.diagonal(L)) - 0.5 * np.log(2 * np.pi)
+    return densities
+
+
 def log_density(L: Array, z: Array) -> float:
     """log N(y; 0, L L^T) with z = L^-1 y."""
     return float(-0.5 * z @ z - np.log(np.diagonal(L)).sum() - 0.5 * len(z) * np.log(2 * np.pi))

@@ -19,14 +19,14 @@ Out
 Members (``ModelOptions(members=…)``)
     "smooth" and "rough" have small factors on the learned, random or given graph; "whole", "scaled" and "sparse" have
     one factor over all variables, with different lengthscales. ``members`` says what each bets on; ``committee`` how
-    leave-one-out prediction weighs them; ``warp`` how values far below the best are compressed where the evidence asks
-    for it.
+    their predictions weigh them; ``warp`` how values far below the best are compressed where the evidence asks for it.
 
 Refits of a committee
     - A cold fit is made from a prefix of the evaluations whose length depends on their number alone; every ask refits
       it to all evaluations.
-    - A graph is learned from such a prefix too, each time the evaluations have doubled. A resume repeats one cold fit
-      and one learning.
+    - A graph is learned from such a prefix too, each time the evaluations have doubled, for the next cold fit.
+    - What a cold fit had predicted for the values after it weighs the members. A resume repeats the last three cold
+      fits, and learns the graphs that they were made with.
 
 Refits of a Model
     - Ask number 0, 10, 20, ... fits it cold: structure learning and two starts of every MAP fit, from the seed, the

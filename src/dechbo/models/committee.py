@@ -1,9 +1,16 @@
 """A committee: several models of the same data, weighted by how well each predicts what it has not seen.
 
-The weight of member m is proportional to exp(sum_p log p_m(y_p | all other values)), its leave-one-out predictive
-density, smoothed by a quarter of an observation: a member that has fallen behind keeps a little weight while data are
-few. Stacking the same densities gives a share to every member that predicts a few values best; the mixture's expected
-improvement then follows whichever member is least sure.
+Two kinds of predictions count, by their log densities:
+
+- *forecasts*, log p_m(y_p | the values before it) of the latest values, at hyperparameters fitted before any of them.
+  They are honest, because the member knew nothing of these values, and they are few;
+- *leave-one-out*, log p_m(y_p | all other values). It counts every value, but at hyperparameters fitted to all of them,
+  so it flatters the member that fits most closely. A nat of it counts ``LEAVE_ONE_OUT_SHARE``.
+
+The weight of member m is proportional to the exponential of the sum of both, smoothed by a quarter of an observation: a
+member that has fallen behind keeps a little weight while data are few. Stacking leave-one-out densities gives a share
+to every member that predicts a few values best; the mixture's expected improvement then follows whichever member is
+least sure.
 """
 
 from __future__ import annotations
@@ -25,6 +32,8 @@ Array = NDArray[np.float64]
 
 MIN_WEIGHT = 0.02  # members with less do not take part in a decision
 SMOOTHING = 0.25  # observations
+LEAVE_ONE_OUT_SHARE = 0.3
+MIN_FORECAST = -30.0  # nats: where all members miss by far, by how far says nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +51,7 @@ class Committee:
     members: tuple[Member, ...]
     data: Observations  # in the units of ``scale``
     scale: ValueScale
+    forecasts: Array | None = None  # (members, k) log densities of the latest values, each given the ones before it
     constraints: Mapping[str, Committee] = field(default_factory=dict)  # one committee on -c for each constraint told
     success: Committee | None = None  # on 1 for an evaluation that gave a number and -1 for one that failed, if any did
 
@@ -54,7 +64,7 @@ class Committee:
     def weights(self) -> Array:
         """Of every member, summing to 1."""
         densities = [leave_one_out(posterior.L, posterior.alpha) for posterior in self.posteriors]
-        return predictive_weights(np.array(densities))
+        return predictive_weights(np.array(densities), self.forecasts)
 
     def deciding(self, pending: Array | None = None) -> list[WeightedPosterior]:
         """The members that take part in a decision, deviations conditioned on ``pending`` points (m, d)."""
@@ -90,10 +100,12 @@ def mixture_moments(members: Sequence[WeightedPosterior], points: Array) -> tupl
     return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
 
-def predictive_weights(log_densities: Array) -> Array:
-    """The weights of members from log p_m(y_p | all other values), (members, n)."""
-    many, n = log_densities.shape
-    totals = log_densities.sum(axis=1)
+def predictive_weights(left_out: Array, forecasts: Array | None = None) -> Array:
+    """The weights of members from log densities: leave-one-out (members, n), and ``forecasts`` (members, k)."""
+    many, n = left_out.shape
+    totals = LEAVE_ONE_OUT_SHARE * left_out.sum(axis=1)
+    if forecasts is not None:
+        totals = totals + np.maximum(forecasts, MIN_FORECAST).sum(axis=1)
     shares = np.exp(totals - totals.max())
     weights: Array = (n * shares / shares.sum() + SMOOTHING) / (n + SMOOTHING * many)
     return weights

@@ -11,12 +11,7 @@ The members of a committee make different bets:
 ``sparse``        one factor over all variables, most of them idle
 ================  ===========================================================================================
 
-A warm fit makes a model depend on the past of its process, and a resumed run has no such past. So the cold fit is made
-from a prefix of the evaluations whose length is a function of their number alone (``cold_size``), and every ask
-refits that cold fit to all evaluations. The same holds for the graph (``graph_size``: it doubles, because learning a
-graph costs more than anything else). A resume repeats one cold fit and one learning. With many evaluations
-hyperparameters hardly move: then they come from an evenly spaced subset, and the cold fit's are kept as they are. So
-are those of thousands of factors, whose fits would cost more than they bring.
+Which evaluations a fit knows, and what weighs the members, is the business of ``fits``.
 """
 
 from __future__ import annotations
@@ -37,10 +32,20 @@ from dechbo.gp.radial_fit import RadialPrior, fit_radial
 from dechbo.graph import FactorGraph
 from dechbo.models.builder import MAX_CENTRED_SIZE, carried, clipped_constraint, domains_of, embedding_of, kernels_of
 from dechbo.models.committee import Committee, Member
+from dechbo.models.fits import (
+    COLD_EVERY,
+    FORECAST_BLOCKS,
+    ColdFit,
+    Fits,
+    LearnedGraph,
+    cold_size,
+    graph_size,
+    previous_size,
+)
 from dechbo.models.options import ModelOptions
 from dechbo.models.warp import ValueScale, candidate_widths
 from dechbo.space import Space
-from dechbo.structure import GraphPrior, StructureOptions, StructurePosterior, learn_structure, random_forest
+from dechbo.structure import GraphPrior, StructureOptions, learn_structure, random_forest
 
 Array = NDArray[np.float64]
 
@@ -49,31 +54,13 @@ WHOLE = {
     "scaled": RadialPrior("se", "scaled", fixed_variance=True),
     "sparse": RadialPrior("matern52", "sparse"),
 }
-COLD_EVERY = 10  # evaluations between two cold fits
 MAX_WARM = 200  # evaluations up to which every ask refits
 MAX_WARM_WORK = 4e6  # factors times pairs of evaluations, likewise
 MAX_FITTED = 300  # evaluations of a fit, and of a learned graph
-FIRST_GRAPH = 10  # evaluations of the first learned graph
 COLD_ITERATIONS, WARM_ITERATIONS = 40, 12  # of a fit on a graph
 MIN_WARP_GAIN = 2.0  # nats of evidence that a warp needs over the identity
 # an ask needs a good graph, not probabilities: short chains
 QUICK = StructureOptions(chains=2, sweeps=6, max_batches=1, rounds=2)
-
-
-def cold_size(n: int) -> int:
-    """The number of evaluations of the cold fit that an ask with ``n`` evaluations refits: every ten, later a tenth."""
-    step = COLD_EVERY
-    while n >= 20 * step:
-        step *= 2
-    return n if n < COLD_EVERY else n - n % step
-
-
-def graph_size(n: int) -> int:
-    """The number of evaluations from which the graph of an ask with ``n`` evaluations is learned; 0: none is."""
-    size = FIRST_GRAPH
-    while 2 * size <= n:
-        size *= 2
-    return size if size <= n else 0
 
 
 def with_noise(gp: AdditiveGP | RadialGP, noise: float) -> AdditiveGP | RadialGP:
@@ -82,34 +69,6 @@ def with_noise(gp: AdditiveGP | RadialGP, noise: float) -> AdditiveGP | RadialGP
         return replace(gp, noise=noise)
     theta = Hyperparameters(gp.hyperparameters.lengthscales, gp.hyperparameters.variances, noise)
     return AdditiveGP(gp.graph, theta, kernel=gp.kernels, domains=gp.domains)
-
-
-@dataclass(frozen=True, eq=False)
-class ColdFit:
-    """The fit to the first ``size`` evaluations of one quantity."""
-
-    size: int
-    width: float | None  # of the warp
-    members: tuple[Member, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedGraph:
-    """The graph learned from the first ``size`` evaluations."""
-
-    size: int
-    graph: FactorGraph
-    posterior: StructurePosterior
-
-
-@dataclass(frozen=True, eq=False)
-class Fits:
-    """What is kept between asks: nothing that the evaluations do not determine."""
-
-    cold: ColdFit | None = None
-    graph: LearnedGraph | None = None
-    constraints: dict[str, Fits] = field(default_factory=dict)
-    success: Fits | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,18 +120,41 @@ class CommitteeBuilder:
         return self.options.members
 
     def _built(self, raw: Observations, fits: Fits) -> tuple[Committee, Fits]:
-        graph, wanted = fits.graph, graph_size(len(raw)) if self._learns else 0
-        if wanted > 0 and (graph is None or graph.size != wanted):
-            graph = self._learned(raw.first(wanted))
-        cold, size = fits.cold, cold_size(len(raw))
-        if cold is None or cold.size != size or graph is not fits.graph:
-            cold = self._cold(self._clipped(raw.first(size)), self._graph_at(size, graph))
+        graphs = {known.size: known for known in (fits.graph, fits.latest_graph) if known is not None}
+        cold = self._cold_at(cold_size(len(raw)), raw, FORECAST_BLOCKS, fits.cold, graphs)
+        forecasts = np.hstack([*cold.earlier, cold.forecast(self._clipped(raw))])
         raw = self._clipped(raw)
-        scale = ValueScale.of(raw.y, cold.width)
+        scale = ValueScale.of(raw.y, cold.scale.width)
         data, level = scale.observations(raw), self._level(scale)
-        current = self._graph_at(len(raw), graph)
-        members = tuple(self._warm(member, data, level, current) for member in cold.members)
-        return Committee(members, data, scale), Fits(cold, graph)
+        members = cold.members
+        if len(raw) > cold.size:
+            graph = self._graph_at(len(raw), cold.graph)
+            members = tuple(self._warm(member, data, level, graph) for member in members)
+        return Committee(members, data, scale, forecasts), Fits(cold, self._learned_at(len(raw), raw, graphs))
+
+    def _cold_at(
+        self, size: int, raw: Observations, blocks: int, known: ColdFit | None, graphs: dict[int, LearnedGraph]
+    ) -> ColdFit:
+        """The cold fit to the first ``size`` observations, with the forecasts of ``blocks`` cold fits before it.
+
+        ``known`` is one of an earlier ask; ``graphs`` are those already learned, by size, and this adds to them.
+        """
+        if known is not None and known.size == size:
+            return known
+        earlier: tuple[Array, ...] = ()
+        if blocks and previous_size(size):
+            before = self._cold_at(previous_size(size), raw, blocks - 1, known, graphs)
+            earlier = (*before.earlier, before.forecast(self._clipped(raw.first(size))))[-blocks:]
+        graph = self._learned_at(size, raw, graphs)
+        fitted = self._cold(self._clipped(raw.first(size)), self._graph_at(size, graph))
+        return replace(fitted, graph=graph, earlier=earlier)
+
+    def _learned_at(self, n: int, raw: Observations, graphs: dict[int, LearnedGraph]) -> LearnedGraph | None:
+        """The latest graph of an ask with ``n`` observations; a new one is added to ``graphs``."""
+        size = graph_size(n) if self._learns else 0
+        if size > 0 and size not in graphs:
+            graphs[size] = self._learned(raw.first(size))
+        return graphs.get(size)
 
     def _clipped(self, raw: Observations) -> Observations:
         """Values of a constraint, clipped by these observations alone: a prefix must not know of later ones."""
@@ -183,7 +165,7 @@ class CommitteeBuilder:
         scale = ValueScale.of(raw.y, width)
         data, level = scale.observations(raw).evenly_spaced(MAX_FITTED), self._level(scale)
         members = tuple(self._cold_member(name, data, level, graph) for name in self.members)
-        return ColdFit(len(raw), width, members)
+        return ColdFit(len(raw), scale, members)
 
     def _cold_member(self, name: str, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
         if name in WHOLE:
@@ -263,12 +245,15 @@ class CommitteeBuilder:
         """The width of the warp with the highest evidence, with its Jacobian; None for the identity."""
         if not self.options.warp or self.noise is not None or raw.noise.any() or len(raw) < COLD_EVERY:
             return None
-        best, chosen = -np.inf, None
+        best, chosen, plain = -np.inf, None, None
         part = raw.evenly_spaced(MAX_FITTED)
         for width in candidate_widths(raw.y):
             scale = ValueScale.of(raw.y, width)
             data = scale.observations(part)
-            gp = fit_radial(WHOLE["whole"], embedding_of(self.space), data)
+            gp = fit_radial(
+                WHOLE["whole"], embedding_of(self.space), data, start=plain
+            )  # others start where that ended
+            plain = gp if width is None else plain
             evidence = gp.log_evidence(data) + scale.log_jacobian(part.y)
             if evidence > best + (0.0 if width is None else MIN_WARP_GAIN):
                 best, chosen = evidence, width

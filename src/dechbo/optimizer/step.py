@@ -20,7 +20,8 @@ from dechbo.gp import Surrogate
 from dechbo.graph import FactorGraph
 from dechbo.models.builder import ModelBuilder
 from dechbo.models.committee import Committee
-from dechbo.models.members import CommitteeBuilder, Fits
+from dechbo.models.fits import Fits
+from dechbo.models.members import CommitteeBuilder
 from dechbo.models.model import Model
 from dechbo.models.refits import RefitSchedule, Replayed
 from dechbo.optimizer.info import AskInfo, Opinion

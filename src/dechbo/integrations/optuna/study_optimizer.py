@@ -16,7 +16,7 @@ from dechbo.integrations.optuna.attributes import graph_evaluations
 from dechbo.integrations.optuna.revisions import current_trials
 from dechbo.integrations.optuna.trials import HistoryReader, TrialHistory
 from dechbo.interactions import Interactions
-from dechbo.models.members import graph_size
+from dechbo.models.fits import cold_size, graph_size
 from dechbo.optimizer import Optimizer
 
 MAX_SIMULATED_ASKS = 8  # incomplete trials of other workers for which we compute the parameters before our own
@@ -82,7 +82,7 @@ class StudyOptimizer:
         if early or optimizer.graph != "learned" or not optimizer.model.centred:
             return None
         stored = graph_evaluations(study)
-        if stored is not None and graph_size(stored) >= graph_size(count):
+        if stored is not None and graph_size(cold_size(stored)) >= graph_size(cold_size(count)):
             return None
         return optimizer.interactions(quick=True)
 
