@@ -120,7 +120,7 @@ def test_other_graphs_have_no_interactions() -> None:
 
 def test_the_convergence_of_the_chains_is_known() -> None:
     optimizer = Optimizer(SPACE, seed=0, model=ModelOptions(structure=QUICK))
-    for u in np.random.default_rng(1).random((15, 4)):
+    for u in np.random.default_rng(1).random((20, 4)):
         params: Params = SPACE.decode(SPACE.from_uniform(u))
         optimizer.tell(params, objective(params))
     convergence = optimizer.convergence()

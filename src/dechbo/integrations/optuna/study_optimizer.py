@@ -75,7 +75,8 @@ class StudyOptimizer:
     def new_graph(self, study: Study, history: TrialHistory) -> Interactions | None:
         """The graph of the next ask; None if the stored one is as recent.
 
-        The ask then uses this graph, so it only costs the shares of variance and one read of the storage.
+        The ask then uses this graph, so it only costs the shares of variance and one read of the storage. Before the
+        first ask that has one, with fewer than 20 evaluations, one is learned for this purpose alone.
         """
         optimizer, count = self.optimizer, len(history.evaluations)
         early = count < optimizer.n_initial or all(evaluation.failed for evaluation in history.evaluations)
