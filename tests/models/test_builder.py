@@ -150,7 +150,7 @@ def test_learned_factors_of_more_than_four_variables_are_centred_too() -> None:
     for x in np.random.default_rng(0).random((30, 6)):
         optimizer.tell(dict(zip(space.names, x.tolist(), strict=True)), float(np.prod(x[:5] - 0.5)))
     assert isinstance(optimizer.interactions(), list)
-    model = optimizer._structure_model()
+    model = optimizer._beliefs.structure(optimizer._history)
     assert isinstance(model.gp, Ensemble)
     assert all(member.domains is not None for member in model.gp.members)
 

@@ -124,7 +124,7 @@ def test_max_sum_respects_the_conditions_and_certifies_the_best_allowed_setting(
     info = optimizer.info
     assert info is not None
     assert info.certified
-    model = optimizer._factor_model()
+    model = optimizer._beliefs.factor_model(optimizer._history)
     posterior = model.gp.condition(model.data)
     known = {tuple(sorted(e.params.items())) for e in optimizer.evaluations}
     settings = [
@@ -157,7 +157,7 @@ def test_points_beside_excluded_ones_keep_the_conditions(monkeypatch: pytest.Mon
 
 def test_the_score_of_a_search_ignores_inactive_coordinates() -> None:
     optimizer = run(Optimizer(SPACE, seed=5, n_initial=6), 8)
-    committee = optimizer._committee()
+    committee = optimizer._beliefs.committee(optimizer._history)
     score = CanonicalScore(ConfidenceBound(committee.deciding(), 0.5), SPACE)
     rng = np.random.default_rng(0)
     raw = np.array(

@@ -21,7 +21,7 @@ FACTORS = SearchOptions(score="factors")
 
 
 def latest_model(optimizer: Optimizer) -> Model:
-    models = optimizer._state.models
+    models = optimizer._beliefs.state.models
     assert models is not None
     assert models.latest is not None
     return models.latest[1]
@@ -115,7 +115,7 @@ def test_members_say_what_they_think_of_the_point() -> None:
     run(optimizer, bowl, 4)
     assert info_of(optimizer).members == ()
     params = optimizer.ask()
-    committee = optimizer._committee()
+    committee = optimizer._beliefs.committee(optimizer._history)
     members = info_of(optimizer).members
     assert [opinion.member for opinion in members] == list(MEMBERS)
     assert sum(opinion.weight for opinion in members) == pytest.approx(1.0)

@@ -46,7 +46,7 @@ def test_draws_are_those_of_the_joint_posterior() -> None:
     for _ in range(12):
         params = optimizer.ask()
         optimizer.tell(params, float(np.sin(6 * params["x"]) + params["y"]))
-    committee = optimizer._committee()
+    committee = optimizer._beliefs.committee(optimizer._history)
     points = np.array([[0.1, 0.9], [0.1, 0.9], [0.8, 0.2]])
     draws = joint_draws(committee, points, np.random.default_rng(0))
     assert draws.shape == (N_DRAWS, 3)

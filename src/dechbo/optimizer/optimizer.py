@@ -19,18 +19,17 @@ from dechbo.data import runfile
 from dechbo.data.evaluation import Evaluation, Params, variance
 from dechbo.data.history import History
 from dechbo.errors import NoObservations, OptionError, ParameterError, SpaceExhausted
-from dechbo.gp import AdditiveGP, Ensemble
+from dechbo.gp import Ensemble
 from dechbo.graph import FactorGraph
 from dechbo.interactions import Interactions, interactions_of
 from dechbo.maxsum import Maximizer, MaxSum
 from dechbo.models.builder import ModelBuilder
-from dechbo.models.committee import Committee
-from dechbo.models.model import Model
 from dechbo.models.options import ModelOptions
 from dechbo.optimizer import options
+from dechbo.optimizer.beliefs import Beliefs
 from dechbo.optimizer.info import AskInfo
 from dechbo.optimizer.outlook import Outlook, outlook
-from dechbo.optimizer.step import SearchProblem, SearchState, believe, factor_model, suggest
+from dechbo.optimizer.step import SearchProblem
 from dechbo.search.engine import Engine, LocalEngine, as_engine
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
@@ -129,8 +128,7 @@ class Optimizer:
         self.theory = checks.instance("theory", theory, TheoryOptions)
         builder = ModelBuilder(space, self.graph, self.seed, self._sign, self.noise, self.max_factor_size, self.model)
         self._problem = SearchProblem.of(builder, self.search, self.theory, self.n_initial)
-        self._state = SearchState()
-        self._structure: tuple[int, Model] | None = None  # of ``interactions``, with the number of evaluations
+        self._beliefs = Beliefs(self._problem, self._engine)
         self._history = History(space)
         self._lock = threading.RLock()
         self.info: AskInfo | None = None
@@ -186,7 +184,7 @@ class Optimizer:
     def _ask_one(self, fixed: Params) -> Params:
         started = time.perf_counter()
         history, coordinates = self._history, fixed_coordinates(self.space, fixed)
-        suggested, self._state = suggest(self._problem, history, self._state, coordinates, self._engine)
+        suggested = self._beliefs.suggest(history, coordinates)
         point, info = suggested.point, suggested.info
         params = {**self.space.decode(point), **fixed}
         if self.space.constraints:
@@ -256,7 +254,8 @@ class Optimizer:
             history = self._history.revised(params, new, self.n_initial)
             if history is None:
                 raise ParameterError(f"no evaluation was told at {dict(params)}: see Optimizer.evaluations")
-            self._history, self._state, self._structure = history, SearchState(), None
+            self._history = history
+            self._beliefs.clear()
 
     def replay(self, evaluations: Sequence[Evaluation], pending: Sequence[Mapping[str, Any]] = ()) -> None:
         """Take over a history that is stored outside: as if each evaluation had been asked for and told in this order.
@@ -268,7 +267,7 @@ class Optimizer:
             had_fixed = any(asked.fixed for asked in self._history.asked)  # cached tables have fixed coordinates
             history, continues = self._history.replayed(evaluations, pending, self.n_initial)
             if had_fixed or not continues:
-                self._state, self._structure = SearchState(), None
+                self._beliefs.clear()
             self._history = history
 
     # -------------------------------------------------------- predictions
@@ -287,38 +286,33 @@ class Optimizer:
     @property
     def last_graph(self) -> FactorGraph:
         """The factor graph of the latest model; before the first, the one it will start from."""
-        models, learned = self._state.models, self._state.fits.graph
-        known = None if models is None else models.latest or models.preview
-        if known is not None:
-            return known[1].gp.graph
-        if self.graph == "learned":
-            return FactorGraph.singletons(self.space.dim) if learned is None else learned.graph
-        return self._problem.builder.graph_at(len(self._history.asked))
+        return self._beliefs.last_graph(self._history)
 
     @_locked
     def predict(self, params: Mapping[str, Any]) -> tuple[float, float]:
         """Posterior mean and standard deviation of the objective at ``params``, in the user's units."""
-        mean, deviation = self._belief().predict(self.space.encode(params))
+        mean, deviation = self._beliefs.of_next_ask(self._history).predict(self.space.encode(params))
         return self._sign * mean, deviation
 
     @_locked
     def predict_constraints(self, params: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
         """Posterior mean and standard deviation of every reported constraint, in the user's units."""
         point = self.space.encode(params)
-        parts = {name: limit.predict(point) for name, limit in self._committee().constraints.items()}
+        limits = self._beliefs.committee(self._history).constraints
+        parts = {name: limit.predict(point) for name, limit in limits.items()}
         return {name: (-mean, deviation) for name, (mean, deviation) in parts.items()}
 
     @_locked
     def feasible_probability(self, params: Mapping[str, Any]) -> float:
         """The probability that all reported constraints hold at ``params``; 0 where a known constraint is broken."""
         point = self.space.encode(params)
-        limits = [LearnedConstraint.of(limit) for limit in self._committee().constraints.values()]
+        limits = [LearnedConstraint.of(limit) for limit in self._beliefs.committee(self._history).constraints.values()]
         return float(np.exp(LogFeasibility(limits).values(point[None])[0])) if self.space.allows(point) else 0.0
 
     @_locked
     def recommend(self) -> Params:
         """The feasible evaluated point with the best posterior mean: what to use when values are noisy."""
-        belief = self._belief()
+        belief = self._beliefs.of_next_ask(self._history)
         usable = self._history.feasible
         if not usable:
             raise NoObservations("no evaluation so far is feasible: tell one first")
@@ -336,13 +330,13 @@ class Optimizer:
         incumbents = self._history.incumbents(self._sign, len(self._history.evaluations))
         if self.space.conditions:
             incumbents = np.array([self.space.conditions.filled(x, incumbents) for x in incumbents])
-        value = self._sign * best.number_value
-        return outlook(self._committee(), self.space, incumbents[:5], value, count, float(epsilon), self.seed)
+        value, committee = self._sign * best.number_value, self._beliefs.committee(self._history)
+        return outlook(committee, self.space, incumbents[:5], value, count, float(epsilon), self.seed)
 
     @_locked
     def regret_report(self, optimum: float) -> RegretReport:
         """R_n / n and the bound of Theorems 2 and 3, for a known optimum; prints as text."""
-        model = self._factor_model()
+        model = self._beliefs.factor_model(self._history)
         values = np.array([self._sign * e.number_value for e in self._history.successes])
         beta = self._problem.beta(len(values), model.gp)
         gp = model.gp.members[0] if isinstance(model.gp, Ensemble) else model.gp
@@ -356,19 +350,19 @@ class Optimizer:
         The graph is learned from all evaluations, with the effort of ``ModelOptions(structure=…)``. With ``quick`` the
         answer is that of the next ask's own graph: from shorter chains, learned when the evaluations last doubled.
         """
-        known = self._asks_graph() if quick else None
-        return interactions_of(self._structure_model() if known is None else known, self.space.names)
+        known = self._beliefs.quick_structure(self._history) if quick else None
+        return interactions_of(self._beliefs.structure(self._history) if known is None else known, self.space.names)
 
     @_locked
     def convergence(self) -> Convergence | None:
         """R-hat and effective sample sizes of the chains behind ``interactions``; None if none ran."""
-        learned = self._structure_model().learned
+        learned = self._beliefs.structure(self._history).learned
         return None if learned is None else learned.convergence
 
     @_locked
     def pair_probabilities(self) -> Array:
         """The probability that each pair of parameters interacts, (d, d); needs ``graph="learned"``."""
-        model = self._structure_model()
+        model = self._beliefs.structure(self._history)
         if model.learned is None:
             raise OptionError('pair probabilities need a learned graph: Optimizer(space, graph="learned")')
         return model.pair_probabilities
@@ -414,46 +408,6 @@ class Optimizer:
     @property
     def _sign(self) -> float:
         return 1.0 if self.direction == "maximize" else -1.0
-
-    def _belief(self) -> Committee | Model:
-        """What the next ask would believe."""
-        joint = self.search.score == "joint" and not self.theory.guaranteed
-        return self._committee() if joint else self._factor_model()
-
-    def _committee(self) -> Committee:
-        if not self._history.successes:
-            raise NoObservations("the model needs at least one successful evaluation: tell one first")
-        committee, self._state = believe(self._problem, self._history, self._state)
-        return committee
-
-    def _factor_model(self) -> Model:
-        """The factors' model that the next ask would use."""
-        model, schedule = factor_model(self._problem, self._history, self._state, self._engine)
-        self._state = replace(self._state, models=schedule.after_preview(self._history, model))
-        return model
-
-    def _structure_model(self) -> Model:
-        """The model behind ``interactions``: the factors' own, or one learned from all evaluations."""
-        if self._problem.search.score == "factors":
-            return self._factor_model()
-        history = self._history
-        if not history.successes:
-            raise NoObservations("the model needs at least one successful evaluation: tell one first")
-        known = len(history.evaluations)
-        if self._structure is None or self._structure[0] != known:
-            self._structure = known, self._problem.builder.structure_model(history.evaluations, history.points)
-        return self._structure[1]
-
-    def _asks_graph(self) -> Model | None:
-        """The next ask's own member on the learned graph, as a model; None if it has none."""
-        if self._problem.search.score == "factors" or self.graph != "learned" or not self.model.centred:
-            return None
-        committee, learned = self._committee(), self._state.fits.graph
-        gp = next((member.gp for member in committee.members if isinstance(member.gp, AdditiveGP)), None)
-        if gp is None or learned is None:
-            return None
-        data, scaling = committee.data, committee.scale.standardisation
-        return Model(Ensemble((gp,), (1.0,)), data, scaling, len(data), refitted=False, learned=learned.posterior)
 
     def _check_remaining(self, wanted: int, fixed: Params) -> None:
         """Refuse to ask for what the known constraints forbid, or for more points than a finite space has left."""
