@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dechbo import Float, Optimizer, Space
+import numpy as np
+
+from dechbo import FactorGraph, Float, Optimizer, Space
 from dechbo.data.evaluation import Evaluation
+from dechbo.data.history import History
+from dechbo.models.builder import ModelBuilder
+from dechbo.models.options import ModelOptions
 from dechbo.optimizer import AskInfo
+from dechbo.optimizer.problem import SearchProblem
+from dechbo.search.options import SearchOptions
+from dechbo.structure import StructureOptions
+from dechbo.theory import TheoryOptions
 
 Params = dict[str, Any]
 
@@ -38,3 +47,25 @@ def info_of(optimizer: Optimizer) -> AskInfo:
 def best_of(optimizer: Optimizer) -> Evaluation:
     assert optimizer.best is not None
     return optimizer.best
+
+
+def problem_in(
+    space: Space,
+    *,
+    graph: FactorGraph | str | None = None,
+    score: str = "joint",
+    noise: float | None = None,
+    n_initial: int = 3,
+) -> SearchProblem:
+    given = FactorGraph.singletons(space.dim) if graph is None else graph
+    options = ModelOptions(members=("smooth", "whole"), structure=StructureOptions(chains=1, sweeps=2))
+    builder = ModelBuilder(space, given, 0, -1.0, noise, options=options)
+    return SearchProblem.of(builder, SearchOptions(score=score), TheoryOptions(), n_initial)
+
+
+def told(space: Space, n: int) -> History:
+    history = History(space)
+    for u in np.random.default_rng(0).random((n, space.dim)):
+        params = space.decode(space.from_uniform(u))
+        history.tell(Evaluation.of(params, float(len(str(params)))))
+    return history

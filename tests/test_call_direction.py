@@ -64,7 +64,7 @@ def test_no_room_calls_a_later_one(trace: Callable[[], Trace]) -> None:
 
 def test_an_upward_call_is_seen() -> None:
     """A beta schedule of the package's own later room, passed down as a callback, is an upward call."""
-    from dechbo.optimizer.step import needs_initial_point
+    from dechbo.optimizer.design import needs_initial_point
 
     space = dechbo.Space({"a": dechbo.Float(0, 1)})
     history = dechbo.Optimizer(space, seed=0)._history
@@ -77,6 +77,6 @@ def test_an_upward_call_is_seen() -> None:
     optimizer = dechbo.Optimizer(space, seed=0, n_initial=2, theory=dechbo.TheoryOptions(beta=beta))
     for x in (0.1, 0.5, 0.9):
         optimizer.tell({"a": x}, x)
-    assert ("acquisition/beta._from_callable", "optimizer/step.needs_initial_point") in upward_calls(
+    assert ("acquisition/beta._from_callable", "optimizer/design.needs_initial_point") in upward_calls(
         traced(optimizer.ask)
     )

@@ -14,7 +14,7 @@ from dechbo.models.committee import Committee
 from dechbo.models.model import Model
 from dechbo.models.options import ModelOptions
 from dechbo.optimizer.beliefs import Beliefs
-from dechbo.optimizer.step import SearchProblem
+from dechbo.optimizer.problem import SearchProblem
 from dechbo.search.engine import LocalEngine
 from dechbo.search.options import SearchOptions
 from dechbo.structure import StructureOptions

@@ -63,6 +63,7 @@ def child(path: Path, first: int, steps: int) -> list[list[Params]]:
     return asked
 
 
+@pytest.mark.system
 def test_a_run_resumed_in_other_processes_makes_the_same_suggestions(tmp_path: Path) -> None:
     whole = child(tmp_path / "whole.json", 0, EVALUATIONS)
     parts = []

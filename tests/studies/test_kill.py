@@ -281,6 +281,7 @@ print(json.dumps(answers[::-1]))
 """
 
 
+@pytest.mark.system
 def test_with_three_workers_the_same_finished_and_pending_trials_give_the_same_suggestion(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "three", trials=14, options="{graph: random, n_initial: 4}")
     run = run_here(folder, Recorded, workers=3)

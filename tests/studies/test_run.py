@@ -771,6 +771,7 @@ with ProcessExecutor(file.objective, 2) as workers:
 """
 
 
+@pytest.mark.system
 def test_several_coordinators_share_a_study_on_sqlite(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import time\ndef run(x, n, c):\n    time.sleep(0.1)\n    return x ** 2 + n\n")
     file = study_file(tmp_path, STUDY.replace("trials: 6", "trials: 13") + 'objective: {python: "train:run"}\n')

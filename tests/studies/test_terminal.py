@@ -108,6 +108,7 @@ def states(path: Path) -> list[str]:
     return [trial.state.name for trial in store_of(path).trials]
 
 
+@pytest.mark.system
 def test_one_ctrl_c_finishes_what_runs_and_the_same_command_continues(tmp_path: Path) -> None:
     path = study_in(tmp_path, "gated", 3)
     first = Terminal(tmp_path, "optimize", path.name, "--no-picture")
@@ -131,6 +132,7 @@ def test_one_ctrl_c_finishes_what_runs_and_the_same_command_continues(tmp_path: 
     assert states(path) == ["COMPLETE"] * 3
 
 
+@pytest.mark.system
 def test_a_second_ctrl_c_stops_at_once_and_the_trial_is_made_again(tmp_path: Path) -> None:
     path = study_in(tmp_path, "gated", 2)
     first = Terminal(tmp_path, "optimize", path.name, "--no-picture")

@@ -148,8 +148,8 @@ class AdditiveGP:
         L, _ = cholesky(gram(self.graph, pairs, theta.variances) + self.constant_variance, theta.noise + data.noise)
         z = solve_triangular(L, data.y, lower=True, check_finite=False)
         alpha = solve_triangular(L, z, lower=True, trans=1, check_finite=False)
-        inverse, _ = dpotri(L, lower=1)  # fills the lower triangle; the upper one stays zero
-        M = np.outer(alpha, alpha) - (inverse + np.tril(inverse, -1).T)
+        inverse, _ = dpotri(L, lower=1)
+        M = np.outer(alpha, alpha) - inverse.T  # right on and above the diagonal, which is all that is read
         lengths, variances = contraction(self.graph, pairs, theta.variances, M)
         noise = 0.5 * np.trace(M) * theta.noise
         return log_density(L, z), np.concatenate([lengths, variances * theta.variances, [noise]])

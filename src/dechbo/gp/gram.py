@@ -46,7 +46,10 @@ def pair_rows(pairs: Pairs, first: Ints, second: Ints) -> NDArray[np.float32]:
 
 
 def contraction(graph: FactorGraph, pairs: Pairs, variances: Array, M: Array) -> tuple[Array, Array]:
-    """sum M o dK / 2 for a symmetric M: in every log lengthscale (d,) and every variance (|U|,)."""
+    """sum M o dK / 2 for a symmetric M: in every log lengthscale (d,) and every variance (|U|,).
+
+    Only M on and above the diagonal is read.
+    """
     by_length, by_variance = _contract(pairs, graph.starts, graph.members, variances, np.ascontiguousarray(M))
     return by_length.sum(axis=1), by_variance.sum(axis=1)
 

@@ -11,7 +11,9 @@ from dechbo.gp import AdditiveGP, Ensemble
 from dechbo.graph import FactorGraph
 from dechbo.models.committee import Committee
 from dechbo.models.model import Model
-from dechbo.optimizer.step import SearchProblem, SearchState, Suggested, believe, factor_model, suggest
+from dechbo.optimizer.paper_step import factor_model
+from dechbo.optimizer.problem import SearchProblem, SearchState, Suggested
+from dechbo.optimizer.step import believe, suggest
 from dechbo.search.engine import Engine
 
 

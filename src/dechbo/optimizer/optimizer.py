@@ -29,7 +29,7 @@ from dechbo.optimizer import options
 from dechbo.optimizer.beliefs import Beliefs
 from dechbo.optimizer.info import AskInfo
 from dechbo.optimizer.outlook import Outlook, outlook
-from dechbo.optimizer.step import SearchProblem
+from dechbo.optimizer.problem import SearchProblem
 from dechbo.search.engine import Engine, LocalEngine, as_engine
 from dechbo.search.grids import Granularity
 from dechbo.search.options import SearchOptions
