@@ -150,7 +150,7 @@ def test_the_network_is_that_of_the_example(folder: Path) -> None:
 @pytest.mark.system
 def test_it_learns_and_tells_the_test_error(folder: Path) -> None:
     objective = available(folder)
-    good = with_params(epochs=5, dropout1=0.0, dropout2=0.0, dropout3=0.0)
+    good = with_params(learning_rate=0.01, batch_size=5, epochs=5, dropout1=0.0, dropout2=0.0, dropout3=0.0)
     assert objective(good) < 0.5
     assert objective.report(good)["test"] < 0.5
     assert 0.5 < objective(with_params(learning_rate=1e-5)) <= 1.0
