@@ -28,10 +28,11 @@ LIMITED = Space(PARAMETERS, constraints=["a + b <= 0.9"])
 
 
 def committee(space: Space, n: int = 30) -> Committee:
-    """One member on a chain of pairs."""
+    """One member on a chain of pairs, fitted to values with a little noise: without it, draws hardly differ."""
     rng = np.random.default_rng(0)
     X = np.array([space.draw(rng, {}) for _ in range(n)])
     values = -((X[:, 0] - 0.3) ** 2) - (X[:, 1] - 0.5) ** 2 + 0.1 * X[:, 2] + 0.2 * X[:, 3]
+    values += 0.01 * rng.standard_normal(n)
     scale = ValueScale.of(values)
     data = scale.observations(Observations(X, values))
     graph = FactorGraph(4, ((0,), (1,), (2,), (3,), (0, 1), (1, 2)))
