@@ -98,7 +98,7 @@ class TheoryOptions:
         The two schedules of the theory guarantee no regret for the maximiser of the factors' bounds and for no other
         point. So they switch off ``SearchOptions(score="joint")``, and ``Optimizer.info.switched_off`` says so.
         A number or a callable is the beta of the bound: without ``score="factors"`` every ask maximises the committee's
-        averaged bound with this beta, instead of the portfolio.
+        averaged bound with this beta, instead of the portfolio. Where constraints are told, the improvement decides.
     delta
         The probability with which the guarantee may fail.
     """

@@ -194,3 +194,13 @@ def test_there_is_a_point_for_every_evaluation_at_any_moment() -> None:
     history.evaluations = Watched()
     history.tell(Evaluation.of({"x": 0.5, "y": 0.1, "n": 2, "c": "a"}, None))
     assert len(history.failures) == 1
+
+
+def test_of_equally_infeasible_points_the_best_come_first() -> None:
+    """None satisfies the known constraint, and nothing else was reported."""
+    space = Space({"x": Float(0, 1), "y": Float(0, 1)}, ["x + y <= 0.1"])
+    history = History(space)
+    for k, value in enumerate((4.0, 2.0, 3.0, 1.0)):
+        history.tell(Evaluation.of({"x": 0.9, "y": 0.1 * k}, value))
+    np.testing.assert_allclose(history.incumbents(-1.0, 3)[:, 1], [0.3, 0.1, 0.2])
+    np.testing.assert_allclose(history.incumbents(1.0, 1)[0], history.incumbent(1.0))

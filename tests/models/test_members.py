@@ -287,3 +287,17 @@ def test_without_failures_there_is_no_model_of_them() -> None:
     committee, fits = builder().build(told, points, Fits())
     assert committee.success is None
     assert fits.success is None
+
+
+def test_beyond_many_evaluations_a_new_tree_needs_no_fit() -> None:
+    made, (told, points) = builder("random", members=("smooth", "whole")), table(MAX_WARM + 7)
+    first, fits = made.build(told[: MAX_WARM + 5], points, Fits())
+    assert fits.fitted == cold_size(MAX_WARM + 5)
+    second, fits = made.build(told, points, fits)
+    assert fits.fitted == cold_size(MAX_WARM + 7)
+    lengths = []
+    for committee in (first, second):
+        gp = committee.members[0].gp
+        assert isinstance(gp, AdditiveGP)
+        lengths.append(gp.hyperparameters.lengthscales)
+    np.testing.assert_array_equal(lengths[0], lengths[1])

@@ -83,6 +83,26 @@ def test_the_graph_before_any_model_is_the_one_it_will_start_from() -> None:
     assert beliefs("factors", pair).last_graph(told(4)).max_factor_size == 2
 
 
+def test_where_constraints_are_told_the_committee_is_believed() -> None:
+    history = told(12)
+    for u in np.random.default_rng(1).random((3, 2)):
+        history.tell(Evaluation.of(SPACE.decode(u), float(u[0]), None, {"c": float(u[1] - 0.5)}))
+    for known in (beliefs("factors"), beliefs(beta="theory-factor")):
+        assert isinstance(known.of_next_ask(told(12)), Model)
+        assert isinstance(known.of_next_ask(history), Committee)
+        known.suggest(history, {})
+        learned = known.state.fits.graph
+        assert known.last_graph(history) == (FactorGraph.singletons(2) if learned is None else learned.graph)
+
+
+def test_the_last_graph_is_the_committees_whatever_was_reported() -> None:
+    reported, plain = beliefs(), beliefs()
+    reported.factor_model(told(8))
+    for known in (reported, plain):
+        known.committee(told(45))
+    assert reported.last_graph(told(45)) == plain.last_graph(told(45))
+
+
 def test_without_a_success_nothing_is_believed() -> None:
     history = History(SPACE)
     history.tell(Evaluation.of({"x0": 0.5, "x1": 0.5}, None))

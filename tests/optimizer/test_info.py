@@ -57,6 +57,19 @@ def test_info_says_what_the_ask_did() -> None:
         info["nonsense"]
 
 
+def test_an_ask_says_whether_it_fitted_the_models_and_what_overrides_its_options() -> None:
+    optimizer = Optimizer(box(2), seed=0, n_initial=3, theory=TheoryOptions(beta=2.5))
+    run(optimizer, bowl, 4)
+    assert info_of(optimizer).refitted
+    optimizer.ask(2)
+    assert [info_of(optimizer).refitted, info_of(optimizer).switched_off] == [False, ()]
+    optimizer.tell({"x0": 0.5, "x1": 0.5}, 1.0, constraints={"c": -1.0})
+    optimizer.ask()
+    assert info_of(optimizer).refitted
+    assert info_of(optimizer).acquisition == "improvement"
+    assert info_of(optimizer).switched_off == ("beta",)
+
+
 def test_the_point_is_never_worse_than_the_grid_and_the_bound_holds() -> None:
     ring = FactorGraph(4, ((0, 1), (1, 2), (2, 3), (3, 0)))
     optimizer = Optimizer(box(4), seed=3, graph=ring, search=FACTORS)

@@ -65,3 +65,34 @@ def test_what_has_no_outlook() -> None:
         optimizer.outlook(epsilon=-1)
     with pytest.raises(OptionError, match="trials"):
         optimizer.outlook(0)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["constraint", "failures"])
+def test_what_is_infeasible_promises_nothing(fails: bool) -> None:
+    """The values rise up to x = 1, but nothing beyond 0.5 is feasible."""
+    space = Space({"x": Float(0, 1), "y": Float(0, 1)})
+    optimizer = Optimizer(space, seed=0, direction="maximize", n_initial=4)
+    for x, y in np.random.default_rng(0).random((40, 2)):
+        if fails:
+            optimizer.tell({"x": x, "y": y}, None if x > 0.5 else x)
+        else:
+            optimizer.tell({"x": x, "y": y}, x, constraints={"half": x - 0.5})
+    assert optimizer.best is not None
+    left = 0.5 - optimizer.best.number_value
+    seen = optimizer.outlook(10, epsilon=left + 0.1)
+    assert seen.probability < 0.3
+    assert seen.gain < left + 0.1
+
+
+def test_gains_are_in_the_units_of_the_values_beside_a_better_infeasible_one() -> None:
+    """Steep values, which are warped: the draws are told in units that do not depend on the warp."""
+    optimizer = Optimizer(Space({"x": Float(0, 1)}), seed=0, direction="maximize", n_initial=4)
+    for x in np.linspace(0, 1, 25):
+        value = -float(np.exp(8 * (1 - x)))
+        optimizer.tell({"x": float(x)}, value, constraints={"c": float(x) - 0.7})
+    committee = optimizer._beliefs.committee(optimizer._history)
+    assert committee.scale.width is not None
+    best = optimizer.best
+    assert best is not None
+    possible = -float(np.exp(8 * 0.3)) - best.number_value  # up to the edge
+    assert 0 <= optimizer.outlook(5).gain < 3 * possible

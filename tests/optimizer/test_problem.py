@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from dechbo.data.evaluation import Evaluation
 from dechbo.models.builder import ModelBuilder
 from dechbo.models.options import ModelOptions
 from dechbo.optimizer.problem import SearchProblem
@@ -17,6 +20,9 @@ def test_evaluated_and_pending_points_are_excluded_unless_values_are_noisy() -> 
     assert len(problem_in(space).excluded(history).points) == 4
     assert len(problem_in(space, noise=0.0).excluded(history).points) == 4
     assert len(problem_in(space, noise=0.1).excluded(history).points) == 0
+    history.tell(Evaluation.of({"x0": 0.25, "x1": 0.75}, None))
+    np.testing.assert_array_equal(problem_in(space, noise=0.1).excluded(history).points, [[0.25, 0.75]])
+    assert len(problem_in(space).excluded(history).points) == 5
 
 
 def test_the_theorys_betas_replace_the_options_that_suggest_other_points() -> None:
@@ -29,6 +35,23 @@ def test_the_theorys_betas_replace_the_options_that_suggest_other_points() -> No
     assert bound.search == SearchOptions(score="factors")
     given = SearchProblem.of(builder, SearchOptions(score="factors"), TheoryOptions(beta="theory"), 3)
     assert given.switched_off == ()
+
+
+def test_what_is_overridden_is_named_also_where_constraints_are_told() -> None:
+    builder, plain, history = ModelBuilder(box(2), "learned", 0, 1.0), told(box(2), 3), told(box(2), 3)
+    history.tell(Evaluation.of({"x0": 0.5, "x1": 0.5}, 1.0, None, {"c": 0.3}))
+    for score, beta, alone, constrained in (
+        ("joint", "practical", (), ()),
+        ("joint", 2.0, (), ("beta",)),
+        ("joint", "theory", ('score="joint"',), ("beta",)),
+        ("factors", "practical", (), ('score="factors"',)),
+        ("factors", "theory", (), ('score="factors"', "beta")),
+    ):
+        problem = SearchProblem.of(builder, SearchOptions(score=score), TheoryOptions(beta=beta), 3)
+        assert problem.overridden(plain) == alone
+        assert problem.overridden(history) == constrained
+        assert problem.decides_by_factors(plain) == (score == "factors" or beta == "theory")
+        assert not problem.decides_by_factors(history)
 
 
 def test_a_beta_of_the_users_own_decides_alone() -> None:

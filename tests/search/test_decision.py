@@ -96,10 +96,21 @@ def test_scores_take_turns_as_the_evaluations_come() -> None:
             assert decision.beta == 0.7
             bound = ConfidenceBound(known.deciding(), 0.7)
             assert decision.found.value == pytest.approx(float(bound.values(decision.found.point[None])[0]))
-    known, _ = told(9)
-    assert decided(known, portfolio=portfolio, pending=np.array([[0.5, 0.5], [0.1, 0.2]])).acquisition == "improvement"
+    known, _ = told(8)
+    assert decided(known, portfolio=portfolio, pending=np.array([[0.5, 0.5]])).acquisition == "bound"
     own = replace(portfolio, turns=("bound",))
     assert decided(known, portfolio=own, pending=np.array([[0.5, 0.5]])).acquisition == "bound"
+
+
+@pytest.mark.parametrize("turns", [("improvement", "bound"), ("bound", "improvement")])
+@pytest.mark.parametrize("batch", [2, 3, 4])
+def test_every_batch_has_one_bound(batch: int, turns: tuple[str, ...]) -> None:
+    """However many evaluations there are, and in whichever order the scores are named."""
+    pending = np.random.default_rng(5).random((batch, 2))
+    for n in (8, 9):
+        known, _ = told(n)
+        chosen = [decided(known, portfolio=Portfolio(turns), pending=pending[:k]).acquisition for k in range(batch)]
+        assert sorted(chosen) == ["bound", *["improvement"] * (batch - 1)]
 
 
 def test_what_an_awaited_point_should_bring_is_no_improvement_any_more() -> None:

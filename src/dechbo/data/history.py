@@ -142,12 +142,14 @@ class History:
             names = {name for given in constraints for name in given}
             sizes = {name: _typical([given[name] for given in constraints if name in given]) for name in names}
             excess = [sum(max(0.0, c / sizes[name]) for name, c in given.items()) for given in constraints]
-            best = [self.successes[k] for k in np.argsort(excess, kind="stable")]
+            values = [-sign * evaluation.number_value for evaluation in self.successes]
+            best = [self.successes[k] for k in np.lexsort((values, excess))]
         return np.array([self.points[evaluation.number] for evaluation in best[:count]])
 
-    def remaining(self, fixed: Mapping[int, float]) -> tuple[float, float]:
+    def remaining(self, fixed: Mapping[int, float], taken: Array | None = None) -> tuple[float, float]:
         """How many points with the coordinates ``fixed`` the space has, and how many are neither evaluated nor pending.
 
+        ``taken`` (n, d) are the points that do not remain, if others.
         Points that break a known constraint do not count.
         """
         space = self.space
@@ -162,8 +164,8 @@ class History:
             return size, size
         here = np.zeros(space.dim)
         here[list(fixed)] = list(fixed.values())
-        occupied = self.occupied
-        matching = occupied[same_coordinates(space, occupied, here)[:, list(fixed)].all(axis=1)]
+        taken = self.occupied if taken is None else taken
+        matching = taken[same_coordinates(space, taken, here)[:, list(fixed)].all(axis=1)]
         if space.constraints:
             matching = matching[space.region.allows(matching)]
         return size, size - len(np.unique(matching[:, free].round(9), axis=0))

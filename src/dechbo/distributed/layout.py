@@ -129,11 +129,6 @@ class Layout:
         pairs = ((q, link.received_variables) for q, link in self.links.items())
         return {q: self.belief_entries(variables) for q, variables in pairs if len(variables)}
 
-    @property
-    def cut_bytes(self) -> int:
-        """8 |D_i| summed over the edges of own factors to variables of other parts."""
-        return sum(8 * len(self.entries(link.sent_edges)) for link in self.links.values())
-
 
 def lay_out(view: View, variables: Ints | None = None) -> Layout:
     """The layout of the part that ``view`` describes; ``variables`` are its local ones in another order, or more."""

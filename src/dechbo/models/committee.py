@@ -55,6 +55,11 @@ class Committee:
     constraints: Mapping[str, Committee] = field(default_factory=dict)  # one committee on -c for each constraint told
     success: Committee | None = None  # on 1 for an evaluation that gave a number and -1 for one that failed, if any did
 
+    @property
+    def limits(self) -> tuple[Committee, ...]:
+        """The committees whose values have to be above 0: of the constraints, and of success."""
+        return (*self.constraints.values(), *(() if self.success is None else (self.success,)))
+
     @cached_property
     def posteriors(self) -> tuple[JointPosterior, ...]:
         """Of every member, given the data."""

@@ -91,6 +91,7 @@ class Fits:
 
     cold: ColdFit | None = None
     latest_graph: LearnedGraph | None = None  # that of the present cold fit, or one for the next
+    fitted: int = 0  # the evaluations that the latest fit of a member knew, cold or warm
     constraints: dict[str, Fits] = field(default_factory=dict)
     success: Fits | None = None
 

@@ -58,7 +58,7 @@ MAX_WARM = 200  # evaluations up to which every ask refits
 MAX_WARM_WORK = 4e6  # factors times pairs of evaluations, likewise
 MAX_FITTED = 300  # evaluations of a fit, and of a learned graph
 COLD_ITERATIONS, WARM_ITERATIONS = 40, 12  # of a fit on a graph
-MIN_WARP_GAIN = 2.0  # nats of evidence that a warp needs over the identity
+MIN_WARP_GAIN = 2.0  # nats of evidence that a warp needs over the identity, and a finer one over a coarser one
 # an ask needs a good graph, not probabilities: short chains
 QUICK = StructureOptions(chains=2, sweeps=6, max_batches=1, rounds=2)
 
@@ -69,6 +69,12 @@ def with_noise(gp: AdditiveGP | RadialGP, noise: float) -> AdditiveGP | RadialGP
         return replace(gp, noise=noise)
     theta = Hyperparameters(gp.hyperparameters.lengthscales, gp.hyperparameters.variances, noise)
     return AdditiveGP(gp.graph, theta, kernel=gp.kernels, domains=gp.domains)
+
+
+def _is_kept(member: Member, n: int) -> bool:
+    """Whether the hyperparameters of a cold fit are kept for ``n`` evaluations: too many for a warm fit."""
+    factors = 1 if isinstance(member.gp, RadialGP) else len(member.gp.graph.scopes)
+    return n > MAX_WARM or n**2 * factors > MAX_WARM_WORK
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +132,12 @@ class CommitteeBuilder:
         raw = self._clipped(raw)
         scale = ValueScale.of(raw.y, cold.scale.width)
         data, level = scale.observations(raw), self._level(scale)
-        members = cold.members
+        members, fitted = cold.members, cold.size
         if len(raw) > cold.size:
             graph = self._graph_at(len(raw), cold.graph)
             members = tuple(self._warm(member, data, level, graph) for member in members)
-        return Committee(members, data, scale, forecasts), Fits(cold, self._learned_at(len(raw), raw, graphs))
+            fitted = cold.size if all(_is_kept(member, len(raw)) for member in cold.members) else len(raw)
+        return Committee(members, data, scale, forecasts), Fits(cold, self._learned_at(len(raw), raw, graphs), fitted)
 
     def _cold_at(
         self, size: int, raw: Observations, blocks: int, known: ColdFit | None, graphs: dict[int, LearnedGraph]
@@ -175,10 +182,10 @@ class CommitteeBuilder:
     def _warm(self, member: Member, data: Observations, noise: float | None, graph: FactorGraph) -> Member:
         """The same member, refitted to ``data``; with a random graph, carried over to that of this ask."""
         gp = member.gp
-        work = len(data) ** 2 * (1 if isinstance(gp, RadialGP) else len(gp.graph.scopes))
-        kept = len(data) > MAX_WARM or work > MAX_WARM_WORK
-        if kept and (isinstance(gp, RadialGP) or self.graph != "random"):
-            return member if noise is None else Member(member.name, with_noise(gp, noise))
+        if _is_kept(member, len(data)):
+            gp = gp if isinstance(gp, RadialGP) or self.graph != "random" else carried(gp, graph)
+            gp = gp if noise is None else with_noise(gp, noise)
+            return member if gp is member.gp else Member(member.name, gp)
         if isinstance(gp, RadialGP):
             return Member(
                 member.name, fit_radial(WHOLE[member.name], embedding_of(self.space), data, noise=noise, start=gp)
@@ -242,7 +249,7 @@ class CommitteeBuilder:
         return min(self.noise / unit / unit, 1e6)  # divided twice: a square may overflow
 
     def _width(self, raw: Observations) -> float | None:
-        """The width of the warp with the highest evidence, with its Jacobian; None for the identity."""
+        """The width of the warp that the evidence asks for, with its Jacobian; None for the identity."""
         if not self.options.warp or self.noise is not None or raw.noise.any() or len(raw) < COLD_EVERY:
             return None
         best, chosen, plain = -np.inf, None, None

@@ -41,7 +41,8 @@ class Beliefs:
 
     def of_next_ask(self, history: History) -> Committee | Model:
         """What the next ask believes about the objective."""
-        return self.factor_model(history) if self.problem.search.score == "factors" else self.committee(history)
+        by_factors = self.problem.decides_by_factors(history)
+        return self.factor_model(history) if by_factors else self.committee(history)
 
     def committee(self, history: History) -> Committee:
         """The committee, given all evaluations."""
@@ -81,7 +82,7 @@ class Beliefs:
         """The factor graph of the latest model; before the first, the one it will start from."""
         builder, models, learned = self.problem.builder, self.state.models, self.state.fits.graph
         known = None if models is None else models.latest or models.preview
-        if known is not None:
+        if known is not None and self.problem.decides_by_factors(history):
             return known[1].gp.graph
         if builder.graph == "learned":
             return FactorGraph.singletons(builder.space.dim) if learned is None else learned.graph

@@ -24,7 +24,7 @@ def suggest_initially(problem: SearchProblem, history: History, fixed: Mapping[i
         branch = unseen_branch(problem, history, fixed)
         if not branch:
             return None
-    info = AskInfo("initial design", 0.0, switched_off=problem.switched_off)
+    info = AskInfo("initial design", 0.0, switched_off=problem.overridden(history))
     return Suggested(initial_point(problem, history, {**fixed, **branch}), info)
 
 

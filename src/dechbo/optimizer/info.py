@@ -24,11 +24,11 @@ class Opinion(ItemAccess):
 class AskInfo(ItemAccess):
     """What the last ask did; acquisition values are in standard deviations of the values told.
 
-    ``value``, ``upper_bound`` and ``gap`` are the certificate of max-sum's own proposal on its final grid;
-    ``certified`` says whether that proposal is the point that was suggested.
+    ``value``, ``upper_bound`` and ``gap`` are the certificate of max-sum's own proposal on its final grid, if it made
+    one; ``certified`` says whether that proposal, as it was, is the point that was suggested.
     """
 
-    source: str  # of the point: "initial design", "max-sum", "incumbent", "spread"
+    source: str  # of the point: "initial design", "max-sum", "sample", "incumbent", "spread"
     seconds: float
     acquisition: str = ""  # what was maximised: "improvement", "bound", "feasibility", "factors"
     members: tuple[Opinion, ...] = ()

@@ -416,9 +416,14 @@ class Optimizer:
             raise ParameterError(
                 f"no point with {fixed} satisfies {' and '.join(map(str, self.space.constraints))}: fix other values"
             )
-        size, left = self._history.remaining(coordinates)
+        size, left = self._history.remaining(coordinates, self._problem.taken(self._history))
+        slice_ = "with these parameters fixed " if fixed else ""
+        if self._problem.may_repeat and left < 1:
+            raise SpaceExhausted(
+                f"an evaluation of each of the {size:.0f} points {slice_}failed: widen the space, or retract the "
+                "failures that may not happen again"
+            )
         if not self._problem.may_repeat and left < wanted:
-            slice_ = "with these parameters fixed " if fixed else ""
             raise SpaceExhausted(
                 f"asked for {wanted}, but of all {size:.0f} points {slice_}only {left:.0f} are neither evaluated nor "
                 "pending: ask for fewer, widen the space, tell or forget what is pending, or pass noise=… (above 0) "

@@ -2,7 +2,7 @@
 
 The points are the most promising ones of a pool. Functions are drawn at all of them together, from each member of the
 committee as often as its weight says, so that points beside each other do not count twice. What is learned on the way
-is not foreseen.
+is not foreseen. A point counts as often as it is probably feasible: as reported constraints and failures teach.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dechbo.acquisition.feasibility import LearnedConstraint, LogFeasibility
 from dechbo.acquisition.score import log_improvement
 from dechbo.models.committee import Committee
 from dechbo.search.proposals import around, spread
@@ -49,13 +50,19 @@ def outlook(
     if space.constraints:
         pool = pool[space.region.allows(pool)]
     mean, deviation = committee.moments(pool)
-    scale = committee.scale.standardisation
-    # the slope of a warp is 1 at the best value
-    zero = 0.0 if committee.scale.width is not None else committee.scale.best
-    at_best = float(scale.standard(np.array([zero + best - committee.scale.best]))[0])
-    promise = log_improvement(mean, deviation, at_best)[0]
-    promising = pool[np.argsort(-promise, kind="stable")[:trials]]
-    gains = np.maximum(joint_draws(committee, promising, rng).max(axis=1) - at_best, 0.0) * scale.scale
+    scale = committee.scale
+    at_best, at_top = scale.standard(np.array([best, scale.best])).tolist()  # the best feasible value, and that of all
+    limits = LogFeasibility([LearnedConstraint.of(limit) for limit in committee.limits])
+    feasible = limits.values(pool)
+    promise = log_improvement(mean, deviation, at_best)[0] + feasible
+    promising = np.argsort(-promise, kind="stable")[:trials]
+    draws = joint_draws(committee, pool[promising], rng)
+    if limits.constraints:
+        draws[rng.random(draws.shape) >= np.exp(feasible[promising])] = -np.inf
+    gains = np.zeros(N_DRAWS)
+    for k, z in enumerate(draws.max(axis=1).tolist()):
+        if z > at_best:  # beyond the best value of all, where a warp ends, its slope stays 1
+            gains[k] = scale.original(min(z, at_top)) - best + max(z - at_top, 0.0) * scale.standardisation.scale
     return Outlook(trials, float(gains.mean()), float((gains > epsilon).mean()), epsilon)
 
 

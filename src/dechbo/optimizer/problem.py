@@ -26,6 +26,8 @@ from dechbo.theory import TheoryOptions, lipschitz_estimate
 
 Array = NDArray[np.float64]
 
+JOINT, FACTORS = 'score="joint"', 'score="factors"'
+
 
 @dataclass(frozen=True, eq=False)
 class SearchProblem:
@@ -47,7 +49,7 @@ class SearchProblem:
         plain = ("centred",) if builder.needs_plain_kernels else ()
         if not theory.guaranteed or search.score == "factors":
             return cls(builder, search, theory, n_initial, plain)
-        return cls(builder, replace(search, score="factors"), theory, n_initial, (*plain, 'score="joint"'))
+        return cls(builder, replace(search, score="factors"), theory, n_initial, (*plain, JOINT))
 
     @property
     def space(self) -> Space:
@@ -65,6 +67,18 @@ class SearchProblem:
         """Whether a point may be suggested again: only where the user says that values are noisy."""
         return self.builder.noise is not None and self.builder.noise > 0
 
+    def decides_by_factors(self, history: History) -> bool:
+        """Whether the maximiser of the factors' bounds is suggested: not where constraints are told."""
+        return self.search.score == "factors" and not history.reports_constraints
+
+    def overridden(self, history: History) -> tuple[str, ...]:
+        """The options that another one overrides, or that constraints do, for which only the improvement is defined."""
+        if not history.reports_constraints:
+            return self.switched_off
+        kept = tuple(name for name in self.switched_off if name != JOINT)
+        score = (FACTORS,) if self.search.score == "factors" and JOINT not in self.switched_off else ()
+        return (*kept, *score, *(() if self.theory.beta == "practical" else ("beta",)))
+
     def beta(self, t: int, gp: Surrogate) -> float:
         """beta_t of the schedule."""
         logs = np.log([parameter.cardinality for parameter in self.space.parameters])
@@ -80,8 +94,13 @@ class SearchProblem:
         return Portfolio(("bound",), beta_schedule(self.theory.beta)(t, context))
 
     def excluded(self, history: History) -> Excluded:
-        """What must not be suggested: evaluated and pending points, unless values are noisy."""
-        return Excluded(self.space, np.empty((0, self.space.dim)) if self.may_repeat else history.occupied)
+        """What must not be suggested: evaluated and pending points; where values are noisy, only those that failed."""
+        return Excluded(self.space, self.taken(history))
+
+    def taken(self, history: History) -> Array:
+        """The points (n, d) that must not be suggested."""
+        failed = np.array(history.failures).reshape(-1, self.space.dim)
+        return failed if self.may_repeat else history.occupied
 
     def allowed(self, point: Array, fixed: Mapping[int, float]) -> Array:
         """``point`` with the coordinates ``fixed``, moved to where the known constraints hold."""

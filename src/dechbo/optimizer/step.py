@@ -35,9 +35,9 @@ def suggest(
     initial = suggest_initially(problem, history, fixed)
     if initial is not None:
         return initial, state
-    if problem.search.score == "factors" and not history.reports_constraints:
+    if problem.decides_by_factors(history):
         return suggest_by_factors(problem, history, state, fixed, engine)
-    clock = [time.perf_counter()]
+    clock, before = [time.perf_counter()], state
     committee, state = believe(problem, history, state)
     clock.append(time.perf_counter())
     search = joint_search(problem, history, fixed, committee)
@@ -49,8 +49,8 @@ def suggest(
     decision = decide(committee, search, proposals, history.unresolved, awaited, history.feasible_successes, portfolio)
     clock.append(time.perf_counter())
     parts = dict(zip(("models", "max-sum", "search"), np.diff(clock).tolist(), strict=True))
-    info = described(problem, state, committee, decision, proposal, parts)
-    return Suggested(decision.found.point, info), state
+    info = described(before, state, committee, decision, proposal, parts)
+    return Suggested(decision.found.point, replace(info, switched_off=problem.overridden(history))), state
 
 
 def joint_search(
@@ -83,14 +83,14 @@ def factor_proposals(
 
 
 def described(
-    problem: SearchProblem,
+    before: SearchState,
     state: SearchState,
     committee: Committee,
     decision: Decision,
     proposal: MaxSumProposal | None,
     parts: Mapping[str, float],
 ) -> AskInfo:
-    """What an ask did."""
+    """What an ask did that began with the state ``before``."""
     learned = state.fits.graph
     info = AskInfo(
         decision.found.source,
@@ -102,9 +102,8 @@ def described(
         beta=decision.beta,
         polished_value=decision.found.value,
         jitter=committee.jitter,
-        refitted=True,
+        refitted=state.fits.fitted != before.fits.fitted,
         graph_converged=None if learned is None else learned.posterior.converged,
-        switched_off=problem.switched_off,
     )
     return info if proposal is None else with_certificate(info, proposal, decision)
 

@@ -1,11 +1,12 @@
 """Which score decides an ask: the portfolio, in one place.
 
 Expected improvement and the averaged bound with a small beta take turns: the first looks where any member sees a gain,
-the second is the stronger exploiter. A search that has found one optimum could go on for ever within a hair of it. So a
-gain counts only if it is worth having: the improvement is one by at least ``MIN_IMPROVEMENT``, and where the bound's
-best point promises less than ``MIN_GAIN``, its turn goes to the improvement, which then looks elsewhere. Under
-constraints there is no bound: its turns go to the improvement however small. As long as no feasible point is known, an
-ask looks for the most probably feasible one.
+the second is the stronger exploiter. With two and more points pending the improvement decides: the bound has had its
+turn in this batch, and would go back to the same place. A search that has found one optimum could go on for ever within
+a hair of it. So a gain counts only if it is worth having: the improvement is one by at least ``MIN_IMPROVEMENT``, and
+where the bound's best point promises less than ``MIN_GAIN``, its turn goes to the improvement, which then looks
+elsewhere. Under constraints there is no bound: its turns go to the improvement however small. As long as no feasible
+point is known, an ask looks for the most probably feasible one.
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ def decide(
     # to bring is no gain any more
     known = np.vstack([data.X[feasible] if feasible.any() else data.X, awaited])
     best = float(mixture_moments(members, known)[0].max())
-    turns = portfolio.turns if len(awaited) == 0 else portfolio.turns[:1]  # a second bound would stay beside the first
-    turn, least = turns[(len(data) + len(unresolved)) % len(turns)], MIN_IMPROVEMENT
+    turn, least = portfolio.turns[(len(data) + len(unresolved)) % len(portfolio.turns)], MIN_IMPROVEMENT
+    if len(awaited) > 1 and "improvement" in portfolio.turns:
+        turn = "improvement"
     if turn == "bound" and told:
         least = 0.0
     elif turn == "bound":
