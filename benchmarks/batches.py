@@ -2,6 +2,7 @@
 
     python benchmarks/batches.py              # missing runs, then the table
     python benchmarks/batches.py --fantasies  # the same beside fantasies
+    python benchmarks/batches.py --no-bound   # batches of four also without the bound
     python benchmarks/batches.py --show
 
 Batches: ``ask(4)``, then four values. Workers: four points are always pending, and the value of one of them, drawn at
@@ -30,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablation import Function, load
-from dechbo import Optimizer
+from dechbo import Optimizer, SearchOptions
 from dechbo.acquisition.score import LogExpectedImprovement
 from dechbo.bench.records import Run
 from dechbo.bench.runner import initial_params
@@ -38,6 +39,7 @@ from dechbo.gp.additive import solve_lower
 from dechbo.gp.posterior import JointPosterior, WeightedPosterior
 from dechbo.models.committee import Committee
 from dechbo.search import decision
+from dechbo.search.options import ACQUISITIONS
 from results_file import RESULTS, ResultsFile
 
 Array = NDArray[np.float64]
@@ -47,6 +49,7 @@ WAYS = ("one at a time", "batches of 4", "4 workers")
 NAMES = ("wells", "waves", "Rotated-Ripples-10", "Noisy-12", "Mixed-20", "Waves-40", "Levy-10", "Overlapping-50")
 INITIAL, EVALUATIONS, PARALLEL, NEAR = 20, 100, 4, 0.01
 FANTASIES = 4
+WITHOUT_BOUND = "batches of 4, no bound"  # one point of a batch comes from the bound otherwise
 WITH_FANTASIES = ("batches of 4, fantasies", "4 workers, fantasies")
 DECIDING = Committee.deciding
 
@@ -120,13 +123,15 @@ def run(problem: str, way: str, seed: int) -> dict[str, float]:
         if way in WITH_FANTASIES:
             patches.enter_context(mock.patch.object(Committee, "deciding", deciding))
             patches.enter_context(mock.patch.object(decision, "LogExpectedImprovement", FantasyImprovement))
-        return parallel_regret(problem, way.removesuffix(", fantasies"), seed)
+        scores = ("improvement",) if way == WITHOUT_BOUND else ACQUISITIONS
+        return parallel_regret(problem, way.partition(", ")[0], seed, scores)
 
 
-def parallel_regret(problem: str, way: str, seed: int) -> dict[str, float]:
+def parallel_regret(problem: str, way: str, seed: int, scores: tuple[str, ...]) -> dict[str, float]:
     """The same, by the package as it is."""
     space, function, judge, minimum = load(problem, seed)
-    runs = Runs(Optimizer(space, seed=seed, n_initial=INITIAL), function, judge)
+    search = SearchOptions(acquisitions=scores)
+    runs = Runs(Optimizer(space, seed=seed, n_initial=INITIAL, search=search), function, judge)
     for params in initial_params(space, Run(problem.lower(), "dechbo", seed, INITIAL, EVALUATIONS)):
         runs.tell(params)
     rng, pending = np.random.default_rng([seed, 4]), []
@@ -155,10 +160,11 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", default=list(NAMES), choices=list(NAMES))
     parser.add_argument("--results", type=Path, default=RESULTS_FILE)
     parser.add_argument("--fantasies", action="store_true", help="also with fantasies")
+    parser.add_argument("--no-bound", action="store_true", help="also batches of four without the bound")
     parser.add_argument("--show", action="store_true", help="only print the table")
     arguments = parser.parse_args()
     results = ResultsFile(arguments.results, KEY)
-    ways = (*WAYS, *WITH_FANTASIES) if arguments.fantasies else WAYS
+    ways = (*WAYS, *((WITHOUT_BOUND,) if arguments.no_bound else ()), *(WITH_FANTASIES if arguments.fantasies else ()))
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     if not arguments.show:
         for seed, problem, way in itertools.product(seeds, arguments.problems, reversed(ways)):

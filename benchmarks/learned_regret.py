@@ -25,6 +25,7 @@ from scipy.optimize import minimize
 from dechbo import Float, ModelOptions, Optimizer, Space
 from dechbo.acquisition import EnsembleUCB
 from dechbo.bench.problems.overlapping import WaveSum
+from dechbo.gp import AdditiveGP
 from results_file import RESULTS, ResultsFile
 
 RESULTS_FILE = RESULTS / "learned_regret.jsonl"
@@ -32,10 +33,10 @@ METHODS = ("true", "learned", "random", "true, plain kernels", "learned, plain k
 
 
 def deviation_ratio(optimizer: Optimizer, params: dict[str, float]) -> float:
-    """sum_I sigma_I / sigma at the suggested point."""
-    assert optimizer._models.latest is not None
-    model = optimizer._models.latest[1]
-    posterior = model.gp.condition(model.data)
+    """sum_I sigma_I / sigma at the suggested point, by the heaviest member with small factors."""
+    committee = optimizer._beliefs.committee(optimizer._history)
+    small = [k for k, member in enumerate(committee.members) if isinstance(member.gp, AdditiveGP)]
+    posterior = committee.posteriors[max(small, key=lambda k: float(committee.weights[k]))]
     point = optimizer.space.encode(params)
     apart = EnsembleUCB.of(posterior, 1.0).deviation(point)
     return apart / max(float(posterior.joint(point)[1][0]), 1e-12)

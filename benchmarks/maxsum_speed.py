@@ -18,7 +18,7 @@ import numpy as np
 
 from dechbo.graph import FactorGraph
 from dechbo.maxsum import Maximum, MaxSum
-from dechbo.maxsum.forest import components
+from dechbo.maxsum.forest import connected_components
 from dechbo.maxsum.messages import max_sum_rounds
 from dechbo.maxsum.reduction import minima_and_maxima, reduce_tables
 from dechbo.tables import FactorTables
@@ -52,7 +52,7 @@ def seconds(call: Callable[[], object], repeats: int) -> float:
 
 
 def rounds_only(tables: FactorTables, rounds: int) -> Callable[[], object]:
-    packed = reduce_tables(tables).packed(components(tables.graph).cyclic)
+    packed = reduce_tables(tables).packed(connected_components(tables.graph).cyclic)
     choice = np.zeros(tables.graph.dim, dtype=np.int64)
     return lambda: max_sum_rounds(packed, packed.zero_messages(), choice, rounds, 0.5, 0.0)
 
