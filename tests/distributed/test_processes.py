@@ -65,6 +65,32 @@ def test_parts_in_processes_suggest_what_one_process_suggests() -> None:
     assert (answer.value, answer.rounds) == (one.value, one.rounds)
 
 
+def test_a_part_that_dies_before_its_task_is_sent_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The part after it is told of its death only once it has a task: it would wait for the one before it for ever."""
+    rng = np.random.default_rng(2)
+    gp, data, candidates = random_gp(rng, 9), random_data(rng, 9, 12), [np.linspace(0, 1, 3)] * 9
+    one = PartsEngine(parts=1).suggest(gp, data, 1.0, candidates)
+    with ProcessEngine(parts=3) as engine:
+        assert isinstance(engine.transport, ProcessTransport)
+        engine.suggest(gp, data, 1.0, candidates)
+        os.kill(engine.transport.pids[1], signal.SIGKILL)
+        psutil.Process(engine.transport.pids[1]).wait(10)
+        start_missing, calls = ProcessTransport._start_missing, iter(range(2))
+
+        def unaware(transport: ProcessTransport, many: int) -> None:
+            if next(calls) > 0:  # the first attempt looked just before the part died
+                start_missing(transport, many)
+
+        monkeypatch.setattr(ProcessTransport, "_start_missing", unaware)
+        answers: list[Any] = []
+        asking = threading.Thread(target=lambda: answers.append(engine.suggest(gp, data, 1.0, candidates)), daemon=True)
+        asking.start()
+        asking.join(60)
+        assert not asking.is_alive()
+    assert (answers[0].choice == one.choice).all()
+    assert next(calls, None) is None
+
+
 @pytest.mark.system
 def test_parts_killed_at_any_moment_are_rebuilt() -> None:
     rng = np.random.default_rng(1)

@@ -140,13 +140,14 @@ class ProcessTransport:
         def lost(part: int) -> None:
             answers[part] = None
             workers[part].control.close()
-            _tell(workers, self._runs)
 
         for part, (worker, task) in enumerate(zip(workers, tasks, strict=True)):
             try:
                 worker.control.send(_Run(self._runs, part, len(tasks), task))
             except LOST:
                 lost(part)
+        if answers:  # only now: a part that hears of it before its task would wait for others that gave up
+            _tell(workers, self._runs)
         while len(answers) < len(tasks):
             waiting = {worker.control: part for part, worker in enumerate(workers) if part not in answers}
             for control in wait(list(waiting)):
@@ -155,6 +156,7 @@ class ProcessTransport:
                     answers[waiting[control]] = pickle.loads(_received(control))
                 except LOST:
                     lost(waiting[control])
+                    _tell(workers, self._runs)
         return [answers[part] for part in range(len(tasks))]
 
     def _start_missing(self, many: int) -> None:
