@@ -9,7 +9,9 @@ Without forecasts, leave-one-out densities alone weigh the members, in full.
 Problems are those on which settings are chosen, with seeds of 100 and more: suites "families" and "choice", and the
 functions with many optima. A finished run is one line of ``results/ablation.jsonl``. The table has, for every part, the
 geometric mean over problems of (regret without it / regret of the default), where both are at least ``FLOOR`` of
-the range from the best initial value to the optimum, and how many runs were worse or better without it.
+the range from the best initial value to the optimum, its 95 % interval by Student's t over problems, and how many runs
+were worse or better without it. All rows share the default's runs, and so their luck: the last row has the mean over
+all variants in place of the default.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from dechbo import ModelOptions, Optimizer, SearchOptions, Space
 from dechbo.bench import problems
 from dechbo.bench.records import Run
 from dechbo.bench.runner import initial_params
+from dechbo.bench.statistics import mean_interval
 from dechbo.models import committee
 from dechbo.models.committee import LEAVE_ONE_OUT_SHARE, predictive_weights
 from dechbo.models.options import MEMBERS
@@ -120,9 +123,33 @@ def summary(rows: list[dict[str, Any]], variant: str) -> str:
         better += without < default / 1.02
     if not logs:
         return f"| {variant} | – | – | – |"
-    ratio = float(np.exp(np.mean([np.mean(part) for part in logs.values()])))
+    means = [float(np.mean(part)) for part in logs.values()]
     seconds = float(np.mean([ends[case]["seconds"] for case in ends]))
-    return f"| {variant} | {ratio:.2f} | {worse} / {better} of {sum(map(len, logs.values()))} | {seconds:.0f} |"
+    runs = f"{worse} / {better} of {sum(map(len, logs.values()))}"
+    return f"| {variant} | {with_interval(means)} | {runs} | {seconds:.0f} |"
+
+
+def with_interval(logs: list[float]) -> str:
+    """The geometric mean and its 95 % interval, from logarithms."""
+    found = mean_interval(logs)
+    if len(logs) < 2 or not any(logs):
+        return f"{np.exp(found.value):.2f}"
+    return f"{np.exp(found.value):.2f} [{np.exp(found.low):.2f}, {np.exp(found.high):.2f}]"
+
+
+def of_all(rows: list[dict[str, Any]]) -> str:
+    """The geometric mean over problems of (regret of the default / geometric mean of all variants)."""
+    cases: dict[tuple[str, int], dict[str, float]] = {}
+    for row in rows:
+        regret = max(row["regret"], FLOOR * row["initial"])
+        cases.setdefault((row["problem"], row["seed"]), {})[row["variant"]] = float(np.log(regret))
+    logs: dict[str, list[float]] = {}
+    for (problem, _), values in cases.items():
+        if len(values) > 1 and "default" in values:
+            others = [value for variant, value in values.items() if variant != "default"]
+            logs.setdefault(problem, []).append(values["default"] - float(np.mean(others)))
+    means = [float(np.mean(part)) for part in logs.values()]
+    return f"| nothing, relative to the mean of the others | {with_interval(means)} | – | – |" if means else ""
 
 
 def main() -> None:
@@ -140,9 +167,11 @@ def main() -> None:
     if not arguments.show:
         for seed, problem, variant in itertools.product(seeds, arguments.problems, arguments.variants):
             results.add({"problem": problem, "variant": variant, "seed": seed}, run)
+    rows = [row for row in results.rows if row["seed"] in seeds and row["problem"] in arguments.problems]
     print("| without | regret, relative | runs worse / better | CPU s a run |\n|---|---|---|---|")
     for variant in arguments.variants:
-        print(summary(results.rows, variant))
+        print(summary(rows, variant))
+    print(of_all(rows))
 
 
 if __name__ == "__main__":
