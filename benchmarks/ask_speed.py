@@ -118,8 +118,8 @@ def peers_installed() -> bool:
 def ask(repeats: int) -> Iterator[Row]:
     """A whole ask, fits included, against BoTorch and GPSampler on the same data (new data in each repetition).
 
-    The first ask of a process makes three cold fits, and learns the graph if none is given; of the next ten one makes a
-    cold fit. BoTorch and GPSampler fit for every ask.
+    The first ask of a process makes three cold fits, and learns the graph if none is given. Of the next ten one makes a
+    cold fit at t = 150, none at t = 300, where one ask in twenty does. BoTorch and GPSampler fit for every ask.
     """
     warnings.simplefilter("ignore")
     peers = peers_installed()
