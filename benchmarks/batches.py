@@ -134,7 +134,7 @@ def parallel_regret(problem: str, way: str, seed: int, scores: tuple[str, ...]) 
     runs = Runs(Optimizer(space, seed=seed, n_initial=INITIAL, search=search), function, judge)
     for params in initial_params(space, Run(problem.lower(), "dechbo", seed, INITIAL, EVALUATIONS)):
         runs.tell(params)
-    rng, pending = np.random.default_rng([seed, 4]), []
+    rng, pending = np.random.default_rng([seed, 4]), list[dict[str, Any]]()
     for _ in range(EVALUATIONS if way != "batches of 4" else 0):
         params = runs.optimizer.ask()
         runs.compare(params, pending)

@@ -87,7 +87,7 @@ def by_tpe(space: Space, function: Callable[[Params], float | None], n: int, see
                 params[name] = trial.suggest_categorical(name, kind.choices)
             elif isinstance(kind, Int):
                 params[name] = trial.suggest_int(name, kind.low, kind.high)
-            else:
+            elif isinstance(kind, Float):
                 params[name] = trial.suggest_float(name, kind.low, kind.high)
         values.append(function(params))
         if values[-1] is None:

@@ -129,7 +129,8 @@ def fit(distances: Array, y: Array, lengthscale: float) -> tuple[float, Array]:
 
 def kernel_matrix(flat: Array, theta: Array) -> Array:
     count = round(np.sqrt(flat.shape[1]))
-    return np.exp(theta[-2] - 0.5 * (np.exp(-2 * theta[:-2]) @ flat)).reshape(count, count)
+    matrix: Array = np.exp(theta[-2] - 0.5 * (np.exp(-2 * theta[:-2]) @ flat)).reshape(count, count)
+    return matrix
 
 
 def negative_log_likelihood(theta: Array, flat: Array, y: Array) -> tuple[float, Array]:

@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,12 +158,13 @@ def additive(rng: np.random.Generator, dim: int, seed: int) -> Truth:
     terms = []
     for i in range(dim):
         a, b = rng.uniform(1, 6), rng.random()
-        kind: Function = [
+        kinds: list[Any] = [
             lambda X, a=a, b=b: np.sin(a * X[:, 0] + 6 * b),
             lambda X, b=b: np.where(X[:, 0] > 0.2 + 0.6 * b, 1.0, 0.0),
             lambda X, b=b: np.abs(X[:, 0] - b),
             lambda X, a=a: X[:, 0] ** a,
-        ][rng.choice(4, p=[0.55, 0.05, 0.2, 0.2])]
+        ]
+        kind = kinds[rng.choice(4, p=[0.55, 0.05, 0.2, 0.2])]
         terms.append(Term((i,), scaled(kind, 0.5 + rng.random(), 1, rng)))
     return build(terms, dim)
 
@@ -224,12 +226,13 @@ def thresholds(rng: np.random.Generator, dim: int, seed: int) -> Truth:
     ]
     for pair in random_pairs(rng, dim, dim // 4):
         a, b = rng.uniform(0.3, 0.7, 2)
-        function: Function = [
+        functions: list[Any] = [
             lambda X, a=a: np.maximum(X[:, 0] + X[:, 1] - 2 * a, 0.0),
             lambda X: np.minimum(X[:, 0], X[:, 1]),
             lambda X, a=a, b=b: np.where((X[:, 0] > a) & (X[:, 1] > b), 1.0, 0.0),
             lambda X, a=a, b=b: np.maximum(X[:, 0] - a, 0.0) * np.maximum(X[:, 1] - b, 0.0),
-        ][rng.integers(4)]
+        ]
+        function = functions[rng.integers(4)]
         terms.append(Term(pair, scaled(function, 1.0, 2, rng)))
     return build(terms, dim)
 
@@ -298,19 +301,22 @@ def friedman_1(u: Array) -> Array:
 
 def friedman_2(u: Array) -> Array:
     a, b, c, d = 100 * u[:, 0], np.pi * (40 + 520 * u[:, 1]), u[:, 2], 1 + 10 * u[:, 3]
-    return np.sqrt(a**2 + (b * c - 1 / (b * d)) ** 2)
+    impedance: Array = np.sqrt(a**2 + (b * c - 1 / (b * d)) ** 2)
+    return impedance
 
 
 def ishigami(u: Array) -> Array:
     x = np.pi * (2 * u - 1)
-    return np.sin(x[:, 0]) + 7 * np.sin(x[:, 1]) ** 2 + 0.1 * x[:, 2] ** 4 * np.sin(x[:, 0])
+    value: Array = np.sin(x[:, 0]) + 7 * np.sin(x[:, 1]) ** 2 + 0.1 * x[:, 2] ** 4 * np.sin(x[:, 0])
+    return value
 
 
 def sobol_g(u: Array) -> Array:
     """Products of |4x - 2| + a over the scopes (0, 1), (2, 3) and (1, 4, 5)."""
     a = np.array([0.0, 0.5, 0.5, 1.0, 0.5, 1.0])
     g = (np.abs(4 * u - 2) + a) / (1 + a)
-    return g[:, 0] * g[:, 1] + g[:, 2] * g[:, 3] + g[:, 1] * g[:, 4] * g[:, 5]
+    value: Array = g[:, 0] * g[:, 1] + g[:, 2] * g[:, 3] + g[:, 1] * g[:, 4] * g[:, 5]
+    return value
 
 
 def borehole(u: Array) -> Array:
@@ -318,12 +324,14 @@ def borehole(u: Array) -> Array:
     high = np.array([0.15, 50000, 115600, 1110, 116, 820, 1680, 12045])
     rw, r, tu, hu, tl, hl, length, kw = (low + (high - low) * u).T
     ratio = np.log(r / rw)
-    return 2 * np.pi * tu * (hu - hl) / (ratio * (1 + 2 * length * tu / (ratio * rw**2 * kw) + tu / tl))
+    flow: Array = 2 * np.pi * tu * (hu - hl) / (ratio * (1 + 2 * length * tu / (ratio * rw**2 * kw) + tu / tl))
+    return flow
 
 
 def robot_arm(u: Array) -> Array:
     angles, lengths = np.cumsum(2 * np.pi * u[:, :4], axis=1), u[:, 4:]
-    return np.hypot((lengths * np.cos(angles)).sum(axis=1), (lengths * np.sin(angles)).sum(axis=1))
+    reach: Array = np.hypot((lengths * np.cos(angles)).sum(axis=1), (lengths * np.sin(angles)).sum(axis=1))
+    return reach
 
 
 CLASSICAL: tuple[tuple[str, Function, int, tuple[Scope, ...] | None], ...] = (

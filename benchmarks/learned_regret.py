@@ -25,7 +25,7 @@ from scipy.optimize import minimize
 from dechbo import Float, ModelOptions, Optimizer, Space
 from dechbo.acquisition import EnsembleUCB
 from dechbo.bench.problems.overlapping import WaveSum
-from dechbo.gp import AdditiveGP
+from dechbo.gp.additive import AdditivePosterior
 from results_file import RESULTS, ResultsFile
 
 RESULTS_FILE = RESULTS / "learned_regret.jsonl"
@@ -35,8 +35,9 @@ METHODS = ("true", "learned", "random", "true, plain kernels", "learned, plain k
 def deviation_ratio(optimizer: Optimizer, params: dict[str, float]) -> float:
     """sum_I sigma_I / sigma at the suggested point, by the heaviest member with small factors."""
     committee = optimizer._beliefs.committee(optimizer._history)
-    small = [k for k, member in enumerate(committee.members) if isinstance(member.gp, AdditiveGP)]
-    posterior = committee.posteriors[max(small, key=lambda k: float(committee.weights[k]))]
+    parts = zip(committee.weights.tolist(), committee.posteriors, strict=True)
+    small = [(weight, posterior) for weight, posterior in parts if isinstance(posterior, AdditivePosterior)]
+    _, posterior = max(small, key=lambda part: part[0])
     point = optimizer.space.encode(params)
     apart = EnsembleUCB.of(posterior, 1.0).deviation(point)
     return apart / max(float(posterior.joint(point)[1][0]), 1e-12)

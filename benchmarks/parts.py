@@ -19,6 +19,7 @@ import os
 import platform
 import sys
 import time
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -93,7 +94,7 @@ def cuts(dim: int, parts: int) -> None:
 
 
 @one_blas_thread
-def measured(engine: PartsEngine, case: tuple, dim: int, transport: str) -> dict[str, object]:
+def measured(engine: PartsEngine, case: tuple[Any, ...], dim: int, transport: str) -> dict[str, object]:
     gp, data, candidates = case
     began, cpu = time.perf_counter(), time.process_time()
     engine.suggest(gp, data, 1.0, candidates)

@@ -9,6 +9,8 @@ prior of the fit. The pair probabilities of both are compared.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -101,7 +103,7 @@ def main() -> None:
     for family in ("sines", "gp-short", "shares", "thresholds", "additive"):
         for seed in SEEDS:
             known = case(family, DIM, COUNT, seed)
-            options = {"kernel": known.kernels, "domains": known.domains, "options": THOROUGH}
+            options: dict[str, Any] = {"kernel": known.kernels, "domains": known.domains, "options": THOROUGH}
             fixed = learn_structure(
                 known.data, GraphPrior(DIM), np.random.default_rng(seed), **options
             ).pair_probabilities

@@ -42,13 +42,14 @@ from dechbo.baselines import GPUCB, REMBO, AddGPUCB, AddMES, RandomSearch, Sobol
 
 FILE = Path(__file__).parent / "results" / "suggestions.json"
 Params = dict[str, Any]
+Parameters = dict[str, Float | Int | Categorical]
 
 
 def floats(dim: int) -> Space:
     return Space({f"x{i}": Float(-2.0, 3.0) for i in range(dim)})
 
 
-MIXED = {
+MIXED: Parameters = {
     "lr": Float(1e-5, 1.0, log=True),
     "layers": Int(1, 8),
     "act": Categorical(["relu", "tanh", "gelu"]),
@@ -56,8 +57,8 @@ MIXED = {
     "width": Int(8, 512, log=True),
     "mix": Float(0.0, 1.0),
 }
-FINITE = {"a": Int(1, 4), "b": Categorical(["u", "v", "w"]), "c": Int(0, 2)}
-LIMITED = {"a": Float(0.0, 1.0), "b": Float(0.0, 1.0), "c": Float(0.0, 1.0), "d": Int(0, 5)}
+FINITE: Parameters = {"a": Int(1, 4), "b": Categorical(["u", "v", "w"]), "c": Int(0, 2)}
+LIMITED: Parameters = {"a": Float(0.0, 1.0), "b": Float(0.0, 1.0), "c": Float(0.0, 1.0), "d": Int(0, 5)}
 
 
 def objective(params: Mapping[str, Any]) -> float:
