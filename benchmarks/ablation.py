@@ -10,8 +10,8 @@ Problems are those on which settings are chosen, with seeds of 100 and more: sui
 functions with many optima. A finished run is one line of ``results/ablation.jsonl``. The table has, for every part, the
 geometric mean over problems of (regret without it / regret of the default), where both are at least ``FLOOR`` of
 the range from the best initial value to the optimum, its 95 % interval by Student's t over problems, and how many runs
-were worse or better without it. All rows share the default's runs, and so their luck: the last row has the mean over
-all variants in place of the default.
+were worse or better without it. All rows share the default's runs, and so their luck: the last row compares
+them with the mean of all runs without a part. The member ``sparse`` is not part of the default, and is added.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dechbo.bench.runner import initial_params
 from dechbo.bench.statistics import mean_interval
 from dechbo.models import committee
 from dechbo.models.committee import LEAVE_ONE_OUT_SHARE, predictive_weights
-from dechbo.models.options import MEMBERS
+from dechbo.models.options import ALL_MEMBERS, MEMBERS
 from dechbo.search.options import ACQUISITIONS, PROPOSALS
 from many_optima import PROBLEMS as MANY_OPTIMA
 from many_optima import unit_space
@@ -66,6 +66,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     **{f"no {name}": {"search": SearchOptions(acquisitions=_without(ACQUISITIONS, name))} for name in ACQUISITIONS},
     "no warp": {"model": ModelOptions(warp=False)},
     "no forecasts": {},
+    "nothing, with sparse": {"model": ModelOptions(members=ALL_MEMBERS)},
 }
 
 
@@ -138,15 +139,15 @@ def with_interval(logs: list[float]) -> str:
 
 
 def of_all(rows: list[dict[str, Any]]) -> str:
-    """The geometric mean over problems of (regret of the default / geometric mean of all variants)."""
+    """The geometric mean over problems of (regret of the default / geometric mean of those without a part)."""
     cases: dict[tuple[str, int], dict[str, float]] = {}
     for row in rows:
         regret = max(row["regret"], FLOOR * row["initial"])
         cases.setdefault((row["problem"], row["seed"]), {})[row["variant"]] = float(np.log(regret))
     logs: dict[str, list[float]] = {}
     for (problem, _), values in cases.items():
-        if len(values) > 1 and "default" in values:
-            others = [value for variant, value in values.items() if variant != "default"]
+        others = [value for variant, value in values.items() if variant.startswith("no ")]
+        if others and "default" in values:
             logs.setdefault(problem, []).append(values["default"] - float(np.mean(others)))
     means = [float(np.mean(part)) for part in logs.values()]
     return f"| nothing, relative to the mean of the others | {with_interval(means)} | – | – |" if means else ""

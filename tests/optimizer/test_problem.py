@@ -37,7 +37,7 @@ def test_the_theorys_betas_replace_the_options_that_suggest_other_points() -> No
     assert given.switched_off == ()
 
 
-def test_what_is_overridden_is_named_also_where_constraints_are_told() -> None:
+def test_what_is_switched_off_is_named_also_where_constraints_are_told() -> None:
     builder, plain, history = ModelBuilder(box(2), "learned", 0, 1.0), told(box(2), 3), told(box(2), 3)
     history.tell(Evaluation.of({"x0": 0.5, "x1": 0.5}, 1.0, None, {"c": 0.3}))
     for score, beta, alone, constrained in (
@@ -48,8 +48,8 @@ def test_what_is_overridden_is_named_also_where_constraints_are_told() -> None:
         ("factors", "theory", (), ('score="factors"', "beta")),
     ):
         problem = SearchProblem.of(builder, SearchOptions(score=score), TheoryOptions(beta=beta), 3)
-        assert problem.overridden(plain) == alone
-        assert problem.overridden(history) == constrained
+        assert problem.all_switched_off(plain) == alone
+        assert problem.all_switched_off(history) == constrained
         assert problem.decides_by_factors(plain) == (score == "factors" or beta == "theory")
         assert not problem.decides_by_factors(history)
 

@@ -24,7 +24,7 @@ def suggest_initially(problem: SearchProblem, history: History, fixed: Mapping[i
         branch = unseen_branch(problem, history, fixed)
         if not branch:
             return None
-    info = AskInfo("initial design", 0.0, switched_off=problem.overridden(history))
+    info = AskInfo("initial design", 0.0, switched_off=problem.all_switched_off(history))
     return Suggested(initial_point(problem, history, {**fixed, **branch}), info)
 
 

@@ -61,7 +61,7 @@ def suggest_by_factors(
         jitter=model.gp.condition(data).jitter,
         refitted=model.refitted,
         graph_converged=None if model.learned is None else model.learned.converged,
-        switched_off=problem.overridden(history),
+        switched_off=problem.all_switched_off(history),
     )
     return Suggested(suggestion.point, info), replace(state, models=schedule.after_ask(history, model))
 

@@ -71,8 +71,8 @@ class SearchProblem:
         """Whether the maximiser of the factors' bounds is suggested: not where constraints are told."""
         return self.search.score == "factors" and not history.reports_constraints
 
-    def overridden(self, history: History) -> tuple[str, ...]:
-        """The options that another one overrides, or that constraints do, for which only the improvement is defined."""
+    def all_switched_off(self, history: History) -> tuple[str, ...]:
+        """``switched_off`` and, where constraints are told, the options that do not go with the improvement."""
         if not history.reports_constraints:
             return self.switched_off
         kept = tuple(name for name in self.switched_off if name != JOINT)

@@ -49,8 +49,12 @@ def suggest(
     decision = decide(committee, search, proposals, history.unresolved, awaited, history.feasible_successes, portfolio)
     clock.append(time.perf_counter())
     parts = dict(zip(("models", "max-sum", "search"), np.diff(clock).tolist(), strict=True))
-    info = described(before, state, committee, decision, proposal, parts)
-    return Suggested(decision.found.point, replace(info, switched_off=problem.overridden(history))), state
+    info = replace(
+        described(state, committee, decision, proposal, parts),
+        refitted=state.fits.fitted != before.fits.fitted,
+        switched_off=problem.all_switched_off(history),
+    )
+    return Suggested(decision.found.point, info), state
 
 
 def joint_search(
@@ -83,14 +87,13 @@ def factor_proposals(
 
 
 def described(
-    before: SearchState,
     state: SearchState,
     committee: Committee,
     decision: Decision,
     proposal: MaxSumProposal | None,
     parts: Mapping[str, float],
 ) -> AskInfo:
-    """What an ask did that began with the state ``before``."""
+    """What an ask did."""
     learned = state.fits.graph
     info = AskInfo(
         decision.found.source,
@@ -102,7 +105,6 @@ def described(
         beta=decision.beta,
         polished_value=decision.found.value,
         jitter=committee.jitter,
-        refitted=state.fits.fitted != before.fits.fitted,
         graph_converged=None if learned is None else learned.posterior.converged,
     )
     return info if proposal is None else with_certificate(info, proposal, decision)
